@@ -1,0 +1,110 @@
+import { defineConfig } from 'eslint/config';
+import tseslint from 'typescript-eslint';
+
+const TIMERS =
+  'Use the injected clock: clock.setTimeout, clock.sleep, or a named delay in a chart.';
+
+/** What reaches the outside world without a port, and the port to use in its place. */
+const ambientGlobals = [
+  { name: 'setTimeout', message: TIMERS },
+  { name: 'setInterval', message: TIMERS },
+  { name: 'setImmediate', message: TIMERS },
+  { name: 'clearTimeout', message: TIMERS },
+  { name: 'clearInterval', message: TIMERS },
+  { name: 'performance', message: 'Use clock.nowMs() of the injected clock.' },
+  { name: 'console', message: 'Use the injected logger.' },
+];
+
+const ambientProperties = [
+  { object: 'Date', property: 'now', message: 'Use clock.nowMs(), or clock.wallMs() for display.' },
+  { object: 'Math', property: 'random', message: 'Use the injected random.' },
+  { object: 'AbortSignal', property: 'timeout', message: TIMERS },
+  { object: 'process', property: 'exit', message: 'Throw, or report a fatal error to the caller.' },
+  ...ambientGlobals.map(({ name, message }) => ({ object: 'globalThis', property: name, message })),
+];
+
+const ambientSyntax = [
+  {
+    selector: 'NewExpression[callee.name="Date"]',
+    message: 'Use clock.wallMs() of the injected clock; a date is for display only.',
+  },
+  {
+    selector: 'CallExpression[callee.name="Date"]',
+    message: 'Use clock.wallMs() of the injected clock; a date is for display only.',
+  },
+];
+
+export default defineConfig(
+  { ignores: ['dist/', 'coverage/', 'node_modules/'] },
+  { linterOptions: { reportUnusedDisableDirectives: 'error' } },
+  tseslint.configs.strictTypeChecked,
+  {
+    languageOptions: {
+      parserOptions: { projectService: true, tsconfigRootDir: import.meta.dirname },
+    },
+    rules: {
+      eqeqeq: 'error',
+      'no-var': 'error',
+      'prefer-const': 'error',
+      '@typescript-eslint/consistent-type-imports': 'error',
+      '@typescript-eslint/consistent-type-exports': 'error',
+      '@typescript-eslint/switch-exhaustiveness-check': [
+        'error',
+        { considerDefaultExhaustiveForUnions: true },
+      ],
+      '@typescript-eslint/no-unused-vars': [
+        'error',
+        { argsIgnorePattern: '^_', varsIgnorePattern: '^_', caughtErrorsIgnorePattern: '^_' },
+      ],
+      // A signal's reason is passed on as it came, whatever it is.
+      '@typescript-eslint/only-throw-error': [
+        'error',
+        { allowThrowingAny: true, allowThrowingUnknown: true },
+      ],
+      '@typescript-eslint/prefer-promise-reject-errors': [
+        'error',
+        { allowThrowingAny: true, allowThrowingUnknown: true },
+      ],
+      '@typescript-eslint/restrict-template-expressions': [
+        'error',
+        { allowNumber: true, allowBoolean: true, allowNullish: true },
+      ],
+      '@typescript-eslint/no-confusing-void-expression': ['error', { ignoreArrowShorthand: true }],
+      '@typescript-eslint/no-non-null-assertion': 'off',
+      '@typescript-eslint/no-unnecessary-condition': 'off',
+      '@typescript-eslint/no-unnecessary-type-parameters': 'off',
+      '@typescript-eslint/no-dynamic-delete': 'off',
+      '@typescript-eslint/no-invalid-void-type': 'off',
+      '@typescript-eslint/require-await': 'off',
+      '@typescript-eslint/unified-signatures': 'off',
+    },
+  },
+  {
+    files: ['src/**/*.ts', 'machines/**/*.ts'],
+    ignores: ['src/base/**', 'src/operator/cli.ts', 'src/operator/cli/**', 'machines/diagrams/**'],
+    rules: {
+      'no-restricted-globals': ['error', ...ambientGlobals],
+      'no-restricted-properties': ['error', ...ambientProperties],
+      'no-restricted-syntax': ['error', ...ambientSyntax],
+    },
+  },
+  {
+    files: ['src/**/*.ts'],
+    rules: {
+      'max-lines-per-function': ['error', { max: 70, skipBlankLines: true, skipComments: true }],
+      'max-params': ['error', 4],
+    },
+  },
+  {
+    files: ['test/**/*.ts', 'bench/**/*.ts', 'scripts/**/*.ts', 'machines/diagrams/**/*.ts'],
+    rules: {
+      '@typescript-eslint/no-unsafe-argument': 'off',
+      '@typescript-eslint/no-unsafe-assignment': 'off',
+      '@typescript-eslint/no-unsafe-call': 'off',
+      '@typescript-eslint/no-unsafe-member-access': 'off',
+      '@typescript-eslint/no-unsafe-return': 'off',
+      '@typescript-eslint/unbound-method': 'off',
+    },
+  },
+  { files: ['**/*.js'], extends: [tseslint.configs.disableTypeChecked] },
+);

@@ -48,6 +48,8 @@ export interface Txn {
   readonly writes: readonly Write[];
   /** Keys to read when a compare fails, at most 4. */
   readonly onConflict: readonly Key[];
+  /** Leave the values of `onConflict` out: `value` is `''` (R21). */
+  readonly conflictKeysOnly?: boolean;
 }
 
 /** Independent transactions that travel together: one round trip, one revision, each with its own answer. */

@@ -1,0 +1,87 @@
+/**
+ * What every store must do, as tests: the memory store, the etcd store and every client of theirs run them.
+ *
+ * They use the port only, and a harness for what is outside of it: time, compaction and a second client. Each test gets a
+ * prefix of its own, and nobody else writes to the store meanwhile.
+ */
+import { afterEach, beforeEach, describe } from '@jest/globals';
+import type { Revision } from '../../src/base/decimals.ts';
+import type { SessionId } from '../../src/base/ids.ts';
+import type { Store } from '../../src/store/port.ts';
+import { testReads } from './contract/reads.ts';
+import { testSessions } from './contract/sessions.ts';
+import { testTransactions } from './contract/transactions.ts';
+import { testWatches } from './contract/watches.ts';
+import { CALL, session } from './support.ts';
+
+/** A store to test. */
+export interface StoreHarness {
+  readonly store: Store;
+  /** Another client of the same store; may be the same object. */
+  readonly other: Store;
+  /** Where this test may write; ends with `/`. */
+  readonly prefix: string;
+  /** A TTL the store grants as asked, in milliseconds. */
+  readonly ttlMs: number;
+  /** How much later than its TTL a session may expire, in milliseconds. */
+  readonly expiryLagMsMax: number;
+  /** Lets time pass. */
+  advance(durationMs: number): Promise<void>;
+  /** Compacts history: what was overwritten before `revision` is gone. */
+  compact(revision: Revision): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/** What the tests of one store share. */
+export interface Contract {
+  /** The harness of the test that runs. */
+  readonly harness: () => StoreHarness;
+  /** A full key of this test. */
+  readonly key: (name: string) => string;
+  /** Opens sessions with names of this test; they are closed after it. */
+  readonly open: (...names: readonly string[]) => Promise<readonly SessionId[]>;
+  /** Lets a little time pass, again and again, until `condition` is true; fails after 5 s. */
+  readonly until: (condition: () => boolean) => Promise<void>;
+}
+
+/** Runs the contract against one store. `makeStore` is called once per test. */
+export function describeStoreContract(name: string, makeStore: () => Promise<StoreHarness>): void {
+  describe(name, () => {
+    let harness: StoreHarness;
+    beforeEach(async () => {
+      harness = await makeStore();
+    });
+    const opened = new Set<SessionId>();
+    afterEach(async () => {
+      // A session left over would expire in a later test and raise its revisions.
+      for (const id of opened) await harness.store.closeSession(id, CALL);
+      opened.clear();
+      await harness.dispose();
+    });
+
+    const contract: Contract = {
+      harness: () => harness,
+      key: (key) => `${harness.prefix}${key}`,
+      open: async (...names) => {
+        const ids = names.map((id) =>
+          session(`${harness.prefix}${id}`.replaceAll(/[^A-Za-z0-9_-]/g, '-')),
+        );
+        for (const id of ids) {
+          opened.add(id);
+          await harness.store.openSession(id, harness.ttlMs, CALL);
+        }
+        return ids;
+      },
+      until: async (condition) => {
+        for (let tries = 0; tries < 500 && !condition(); tries += 1) {
+          await harness.advance(tries === 0 ? 0 : 10);
+        }
+        if (!condition()) throw new Error(`never became true: ${String(condition)}`);
+      },
+    };
+    testReads(contract);
+    testTransactions(contract);
+    testSessions(contract);
+    testWatches(contract);
+  });
+}

@@ -24,7 +24,8 @@ export const ERROR_CODES = {
   E_PROGRESS_INVALID: ['usage', 'A watermark or state handed to a commit breaks its limits.'],
   E_ALREADY_STARTED: ['usage', 'start(), run() or grants() was called twice on one worker.'],
   E_STOPPED: ['usage', 'The worker has stopped, or is stopping; it takes no new work.'],
-  E_ABORTED: ['usage', 'The caller withdrew the request before it was decided.'],
+  E_SPLIT_UNKNOWN: ['usage', 'No split of that id is in the plan.'],
+  E_SPLIT_NOT_QUARANTINED: ['usage', 'Only a quarantined split can be requeued.'],
   E_STORE_UNREACHABLE: [
     'unavailable',
     'The store did not answer a read, or certainly wrote nothing.',

@@ -1,0 +1,25 @@
+/** Attempts: how often a split may end badly before it is set aside, and how long it rests in between (R28, R31, R40). */
+
+const FAIL_BACKOFF_MS = 500;
+
+/**
+ * Whether a claim or a failure may not happen any more: it would leave the split with `attempts` attempts.
+ *
+ * Ask only for what consumes one; a claim that consumes none is never at the cap (R28).
+ * @param attempts  Attempts after the claim or failure.
+ * @param maxAttempts  At least 1.
+ */
+export function isAtCap(attempts: number, maxAttempts: number): boolean {
+  return attempts >= maxAttempts;
+}
+
+/**
+ * How long nobody claims a split after a failure, counted from seeing its lease go (R40): 500 ms, doubling with each
+ * attempt, at most half a lease.
+ *
+ * @param attempts  Attempts the failure left; after 0 there is no wait.
+ */
+export function failBackoffMs(attempts: number, leaseDurationMs: number): number {
+  if (attempts < 1) return 0;
+  return Math.min(FAIL_BACKOFF_MS * 2 ** (attempts - 1), leaseDurationMs / 2);
+}

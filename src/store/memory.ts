@@ -12,7 +12,7 @@
  * Tests: test/store/contract.ts (what every store must do), test/store/memory.test.ts, test/store/model.test.ts
  */
 import { Observable } from 'rxjs';
-import type { Clock } from '../base/clock.ts';
+import { type Clock, systemClock } from '../base/clock.ts';
 import { compareDecimals, type Revision, revisionOf } from '../base/decimals.ts';
 import { invariant, LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
@@ -51,8 +51,8 @@ const PAGE_ENTRIES_MAX = 1000;
 
 /** How a memory store is made. */
 export interface MemoryStoreOptions {
-  /** Drives the expiry of sessions. */
-  readonly clock: Clock;
+  /** Drives the expiry of sessions; the clock of the host when absent. */
+  readonly clock?: Clock;
   /** Needed by `expiryLagMsMax` only. */
   readonly random?: Random;
   /** Names the cluster; a reset adds a number. `memory` when absent. */
@@ -102,13 +102,14 @@ export interface MemoryStore extends Store {
 }
 
 /** A fresh, empty store. `close()` also stops the expiry of sessions: there is no server that would go on without it. */
-export function memoryStore(options: MemoryStoreOptions): MemoryStore {
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return new InMemoryStore(options);
 }
 
 class InMemoryStore implements MemoryStore {
   readonly name = 'memory';
   readonly #options: MemoryStoreOptions;
+  readonly #clock: Clock;
   readonly #historyRevisionsMax: number;
   readonly #sessions: Sessions;
   readonly #watches = new Watches();
@@ -118,10 +119,11 @@ class InMemoryStore implements MemoryStore {
   #isClosed = false;
 
   constructor(options: MemoryStoreOptions) {
-    const { clock, random, expiryLagMsMax: lagMsMax = 0, historyRevisionsMax = 10_000 } = options;
+    const { random, expiryLagMsMax: lagMsMax = 0, historyRevisionsMax = 10_000 } = options;
     invariant(historyRevisionsMax >= 1, 'historyRevisionsMax must be 1 or more');
     invariant(lagMsMax === 0 || random !== undefined, 'expiryLagMsMax needs random');
     this.#options = options;
+    this.#clock = options.clock ?? systemClock();
     this.#historyRevisionsMax = historyRevisionsMax;
     this.#ledger = new Ledger({
       keepAudit: options.keepAudit ?? false,
@@ -129,7 +131,7 @@ class InMemoryStore implements MemoryStore {
     });
     this.#history = new History(historyRevisionsMax);
     this.#sessions = new Sessions({
-      clock,
+      clock: this.#clock,
       lagMs: () => (random === undefined ? 0 : random.next() * lagMsMax),
       onExpired: (id) => this.#endSession(id),
     });
@@ -280,8 +282,11 @@ class InMemoryStore implements MemoryStore {
       if (isTaken[index]) writes.forEach((write) => this.#checkSession(write));
     });
     // As in etcd, a read on conflict sees what the transactions before it in the batch wrote.
-    const found = batch.txns.map(({ writes, onConflict }, index) => {
-      if (!isTaken[index]) return onConflict.map((key) => history.current(key));
+    const found = batch.txns.map(({ writes, onConflict, conflictKeysOnly }, index) => {
+      if (!isTaken[index]) {
+        const entries = onConflict.map((key) => history.current(key));
+        return conflictKeysOnly === true ? entries.map(withoutValue) : entries;
+      }
       writes.forEach((write) => this.#stage(write));
       return undefined;
     });
@@ -336,7 +341,7 @@ class InMemoryStore implements MemoryStore {
   }
 
   #seal(cause: CommitCause): void {
-    const commit = this.#history.seal(cause, this.#options.clock.nowMs());
+    const commit = this.#history.seal(cause, this.#clock.nowMs());
     if (commit === null) return;
     this.#ledger.commit(this.clusterId, commit);
     this.#watches.publish(commit);
@@ -354,4 +359,8 @@ function expired(id: SessionId): LeaseholdError {
   return new LeaseholdError('E_LEASE_EXPIRED', `session ${id} is gone; nothing was written`, {
     details: { session: id },
   });
+}
+
+function withoutValue(entry: Entry | null): Entry | null {
+  return entry === null ? null : { ...entry, value: '' };
 }

@@ -1,0 +1,53 @@
+/** The table of all charts, for diagrams, lint and generated tests. */
+import type { AnyStateMachine } from 'xstate';
+import type { Ignored } from './chart.ts';
+import { leaderIgnores, leaderMachine } from './leader.machine.ts';
+import { peerIgnores, peerMachine } from './peer.machine.ts';
+import { presenceIgnores, presenceMachine } from './presence.machine.ts';
+import { tenancyIgnores, tenancyMachine } from './tenancy.machine.ts';
+import { writingIgnores, writingMachine } from './writing.machine.ts';
+
+/** The charts by name. */
+export type ChartName = 'tenancy' | 'writing' | 'leader' | 'presence' | 'peer';
+
+/** One chart: its machine, what it ignores, and an input to start it with. */
+export interface Chart {
+  readonly name: ChartName;
+  readonly machine: AnyStateMachine;
+  readonly ignores: readonly Ignored[];
+  /** An input that the chart can be started with, for tests and drawings. */
+  readonly exampleInput: Readonly<Record<string, unknown>>;
+}
+
+export const CHARTS: readonly Chart[] = [
+  {
+    name: 'tenancy',
+    machine: tenancyMachine,
+    ignores: tenancyIgnores,
+    exampleInput: { split: 's1', drainDeadlineMs: 10_000 },
+  },
+  {
+    name: 'leader',
+    machine: leaderMachine,
+    ignores: leaderIgnores,
+    exampleInput: { instance: 'w1' },
+  },
+  {
+    name: 'presence',
+    machine: presenceMachine,
+    ignores: presenceIgnores,
+    exampleInput: { instance: 'w1', failuresMax: 8 },
+  },
+  {
+    name: 'peer',
+    machine: peerMachine,
+    ignores: peerIgnores,
+    exampleInput: { instance: 'w2', rebalanceDelayMs: 10_000 },
+  },
+  {
+    name: 'writing',
+    machine: writingMachine,
+    ignores: writingIgnores,
+    exampleInput: { lane: 1, resendMs: 200, resendMsMax: 5_000 },
+  },
+];

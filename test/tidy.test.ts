@@ -64,13 +64,13 @@ const LAYERS: readonly Layer[] = [
   {
     name: 'operator',
     at: 'src/operator/',
-    values: ['entry', 'base', 'records', 'machines', 'store', 'observe', 'node:*'],
+    values: ['base', 'records', 'protocol', 'machines', 'store', 'observe', 'node:*'],
   },
   { name: 'testing', at: 'src/testing/', values: [...BELOW_TESTING, 'xstate', 'rxjs'] },
   {
     name: 'entry',
     at: 'src/index.ts',
-    values: [...BELOW_TESTING, 'store/etcd', 'observe/adapters', 'sink'],
+    values: [...BELOW_TESTING, 'operator', 'store/etcd', 'observe/adapters', 'sink'],
   },
 ];
 

@@ -1,0 +1,221 @@
+/**
+ * The seam below grants: ownership as events, progress as requests. What services embed that run their own control loop;
+ * the driver stands on it too.
+ */
+import type { Clock } from '../base/clock.ts';
+import { LeaseholdError } from '../base/errors.ts';
+import type { InstanceId, SplitId } from '../base/ids.ts';
+import type { Logger } from '../base/logger.ts';
+import type { Random } from '../base/random.ts';
+import type { Store } from '../store/port.ts';
+import type { Planner, ProgressInput, StopReport, Verdict } from './api.ts';
+import { storedProgressOf } from './bytes.ts';
+import type { Transition } from './chart-host.ts';
+import type { WorkerConfig } from './config.ts';
+import { Engine } from './engine.ts';
+import type { EventListener, EventStream } from './event-sink.ts';
+import type { Status } from './status.ts';
+import type { Tenancies } from './tenancies.ts';
+
+/** What a worker is made from. */
+export interface CoordinatorOptions {
+  /** Names the work; all workers with the same job share it. */
+  readonly job: string;
+  /** Where the keys of all jobs lie; `leasehold` when absent. */
+  readonly prefix?: string;
+  readonly store: Store;
+  /** Stable name of this process, unique among live ones; random when absent or undefined. */
+  readonly instanceId?: string | undefined;
+  readonly planner: Planner;
+  /** Silent when absent. */
+  readonly logger?: Logger;
+  readonly config?: Partial<WorkerConfig>;
+  /** Facts of the host that operators see beside the instance; at most a line. */
+  readonly host?: string;
+  /** Told of every transition of every chart. What it throws is logged once and changes nothing. */
+  readonly inspect?: (transition: Transition) => void;
+  readonly clock?: Clock;
+  readonly random?: Random;
+}
+
+/** The seam: ownership as events, progress as requests. For sources that run their own control loop. */
+export interface SplitCoordinator {
+  readonly instanceId: string;
+  /** Begins to work; returns at once. @throws LeaseholdError `E_ALREADY_STARTED`, `E_STOPPED`. */
+  start(): void;
+  /** Events from now on; see `EventSink` for what may be dropped. */
+  events(): EventStream;
+  /** Calls `listener` with each event while it happens; returns how to stop. */
+  listen(listener: EventListener): () => void;
+  /**
+   * Makes progress durable under the fence; `completed: true` ends the split for good. Resolves when durable, waits out
+   * outages, and rejects `E_FENCED` once the tenancy is over. A newer commit replaces an unsent older one.
+   *
+   * @param epoch  The tenancy meant; the present one when absent.
+   */
+  commit(
+    splitId: string,
+    progress: ProgressInput & { readonly completed?: boolean },
+    epoch?: string,
+  ): Promise<void>;
+  /** Ends the split for good, at the progress committed last when none is given. */
+  complete(splitId: string, progress: ProgressInput | null, epoch?: string): Promise<void>;
+  /** Ends the tenancy as failed: an attempt is spent; at `maxAttempts` the split is quarantined. */
+  fail(splitId: string, reason: string, epoch?: string): Promise<void>;
+  /** Hands splits back and leaves the fleet once nothing is held: a departure. */
+  release(splitIds: readonly string[]): Promise<void>;
+  /** Hands back splits that were asked for; never a departure. */
+  releaseDrained(splitIds: readonly string[], epoch?: string): Promise<void>;
+  /** Hands one split back unasked; it is not taken again for one lease. */
+  giveUp(splitId: string, epoch?: string): Promise<void>;
+  /** The source cannot stop at a boundary: a drain is forced at once; a cancelled one keeps the split. */
+  declineRevoke(splitId: string, epoch?: string): void;
+  /** The source reads on after a revocation was cancelled. */
+  resumeIntake(splitId: string, epoch?: string): void;
+  /** A handler of a tenancy that is over still runs; the split is not taken again until it ends. */
+  handlerOutlives(splitId: string): void;
+  handlerEnded(splitId: string): void;
+  /** Resolves with the verdict; rejects with the fatal error, or `E_STOPPED`. */
+  verdict(): Promise<Verdict>;
+  /** Drains, releases and leaves; idempotent. Afterwards nothing runs. */
+  stop(): Promise<StopReport>;
+  status(): Status;
+}
+
+/**
+ * Builds a worker on the seam.
+ *
+ * @throws LeaseholdError `E_CONFIG_INVALID` listing every violation.
+ */
+export function createCoordinator(options: CoordinatorOptions): SplitCoordinator {
+  return new Coordinator(options);
+}
+
+class Coordinator implements SplitCoordinator {
+  readonly instanceId: InstanceId;
+  readonly #engine: Engine;
+  #hasStarted = false;
+
+  constructor(options: CoordinatorOptions) {
+    this.#engine = new Engine(options);
+    this.instanceId = this.#engine.core.me;
+  }
+
+  start(): void {
+    if (this.#hasStarted) {
+      throw new LeaseholdError('E_ALREADY_STARTED', 'a worker starts once; build another one');
+    }
+    if (this.#engine.isStopped) {
+      throw new LeaseholdError('E_STOPPED', 'the worker was stopped; build another one');
+    }
+    this.#hasStarted = true;
+    this.#engine.start();
+  }
+
+  events(): EventStream {
+    return this.#engine.core.events.stream();
+  }
+
+  listen(listener: EventListener): () => void {
+    return this.#engine.core.events.listen(listener);
+  }
+
+  commit(
+    splitId: string,
+    progress: ProgressInput & { readonly completed?: boolean },
+    epoch?: string,
+  ): Promise<void> {
+    if (progress.completed === true) return this.complete(splitId, progress, epoch);
+    return this.#request((tenancies) =>
+      tenancies.commit(splitId as SplitId, epoch ?? null, storedProgressOf(progress)),
+    );
+  }
+
+  complete(splitId: string, progress: ProgressInput | null, epoch?: string): Promise<void> {
+    return this.#request((tenancies) =>
+      tenancies.complete(
+        splitId as SplitId,
+        epoch ?? null,
+        progress === null ? null : storedProgressOf(progress),
+      ),
+    );
+  }
+
+  fail(splitId: string, reason: string, epoch?: string): Promise<void> {
+    return this.#request((tenancies) => tenancies.fail(splitId as SplitId, epoch ?? null, reason));
+  }
+
+  async release(splitIds: readonly string[]): Promise<void> {
+    // A departure, whatever becomes of the single releases (R16).
+    const { departure, tenancies } = this.#engine;
+    const releases = splitIds.map((id) => tenancies.drained(id as SplitId, null));
+    if (this.#hasStarted) departure.begin('stopped', null);
+    await Promise.allSettled(releases);
+  }
+
+  async releaseDrained(splitIds: readonly string[], epoch?: string): Promise<void> {
+    await Promise.all(
+      splitIds.map((id) =>
+        this.#request((tenancies) => tenancies.drained(id as SplitId, epoch ?? null)),
+      ),
+    );
+  }
+
+  giveUp(splitId: string, epoch?: string): Promise<void> {
+    return this.#request((tenancies) => tenancies.giveUp(splitId as SplitId, epoch ?? null));
+  }
+
+  declineRevoke(splitId: string, epoch?: string): void {
+    this.#engine.core.mailbox.post(() => {
+      this.#engine.tenancies.tell(splitId as SplitId, epoch ?? null, 'drain.declined');
+    });
+  }
+
+  resumeIntake(splitId: string, epoch?: string): void {
+    this.#engine.core.mailbox.post(() => {
+      this.#engine.tenancies.tell(splitId as SplitId, epoch ?? null, 'intake.resumed');
+    });
+  }
+
+  handlerOutlives(splitId: string): void {
+    this.#engine.core.mailbox.post(() => {
+      this.#engine.tenancies.handlerOutlives(splitId as SplitId);
+    });
+  }
+
+  handlerEnded(splitId: string): void {
+    this.#engine.core.mailbox.post(() => {
+      this.#engine.tenancies.handlerEnded(splitId as SplitId);
+    });
+  }
+
+  verdict(): Promise<Verdict> {
+    return this.#engine.verdict();
+  }
+
+  stop(): Promise<StopReport> {
+    return this.#engine.stop(this.#hasStarted);
+  }
+
+  status(): Status {
+    return this.#engine.status();
+  }
+
+  /** Requests come in through the mailbox too; a commit in the middle of another message is no exception (R9). */
+  #request(ask: (tenancies: Tenancies) => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const refuse = (error: unknown): void => {
+        reject(error as Error);
+      };
+      if (this.#engine.isStopped) {
+        refuse(new LeaseholdError('E_STOPPED', 'the worker has stopped; nothing more is written'));
+        return;
+      }
+      try {
+        ask(this.#engine.tenancies).then(resolve, refuse);
+      } catch (error) {
+        refuse(error);
+      }
+    });
+  }
+}

@@ -1,0 +1,112 @@
+/** What a worker says about itself: read from the charts, JSON. */
+import type { Verdict } from './api.ts';
+import type { Core } from './core.ts';
+import type { Leadership } from './leadership.ts';
+import type { Peers } from './peers.ts';
+import type { Presence } from './presence.ts';
+import type { Tenancies } from './tenancies.ts';
+
+/** One tenancy in a status. */
+export interface TenancyStatus {
+  readonly split: string;
+  /** State of the tenancy chart. */
+  readonly state: string;
+  readonly epoch: string | null;
+  /** Decimal; null before the first commit. */
+  readonly watermark: string | null;
+  readonly attempts: number;
+  /** How long the state has lasted, in milliseconds. */
+  readonly forMs: number;
+  /** Why the split cannot be worked on here; null when it can. */
+  readonly problem: string | null;
+}
+
+/** A worker at this moment. */
+export interface Status {
+  readonly job: string;
+  readonly instanceId: string;
+  readonly nonce: string;
+  /** States of the presence and leader charts. */
+  readonly presence: string;
+  readonly leader: string;
+  readonly isLeading: boolean;
+  /** Milliseconds for which the session may still be believed in. */
+  readonly sessionLeftMs: number;
+  readonly plan: {
+    readonly generation: number;
+    readonly finality: string;
+    readonly sealed: boolean;
+    readonly planned: number;
+  } | null;
+  readonly isPaused: boolean;
+  readonly tenancies: readonly TenancyStatus[];
+  readonly peers: readonly { readonly instance: string; readonly state: string }[];
+  readonly lanes: readonly {
+    readonly lane: number;
+    readonly state: string;
+    readonly items: number;
+  }[];
+  readonly refuses: readonly string[];
+  readonly verdict: Verdict | null;
+  /** The fatal error, or the planner's last one; null when there is none. */
+  readonly lastError: string | null;
+  /** Events that the charts of this worker have handled. */
+  readonly chartEvents: number;
+  /** Store calls that are not answered yet. */
+  readonly requestsInFlight: number;
+}
+
+/** The parts a status is read from. */
+export interface StatusParts {
+  readonly job: string;
+  readonly core: Core;
+  readonly presence: Presence | null;
+  readonly tenancies: Tenancies;
+  readonly leadership: Leadership | null;
+  readonly peers: Peers;
+  readonly verdict: Verdict | null;
+  readonly fatalError: string | null;
+}
+
+/** Reads the status of a worker; costs time in proportion to the splits it holds. */
+export function statusOf(parts: StatusParts): Status {
+  const { core, presence, tenancies, leadership, peers } = parts;
+  const { view } = core;
+  const nowMs = core.clock.nowMs();
+  const plan = view.plan.kind === 'seen' ? view.plan.plan.record : null;
+  return {
+    job: parts.job,
+    instanceId: core.me,
+    nonce: core.nonce,
+    presence: presence?.state ?? 'unstarted',
+    leader: leadership?.state ?? 'unstarted',
+    isLeading: leadership?.isLeading ?? false,
+    sessionLeftMs: core.session.leftMs,
+    plan:
+      plan === null
+        ? null
+        : {
+            generation: plan.generation,
+            finality: plan.finality,
+            sealed: plan.sealed,
+            planned: plan.planned,
+          },
+    isPaused: view.isPaused,
+    tenancies: [...tenancies.all()].map((tenancy) => ({
+      split: tenancy.split,
+      state: tenancy.chart.state,
+      epoch: tenancy.epoch,
+      watermark: tenancy.record?.watermark ?? null,
+      attempts: tenancy.record?.attempts ?? 0,
+      forMs: nowMs - tenancy.chart.sinceMs,
+      problem: tenancy.problem,
+    })),
+    peers: peers.states(),
+    lanes: core.batcher.laneStates(),
+    refuses: tenancies.refuses(),
+    verdict: parts.verdict,
+    lastError: parts.fatalError ?? leadership?.planning.lastError ?? null,
+    chartEvents: core.charts.eventCount,
+    requestsInFlight: core.gate.inFlight,
+  };
+}

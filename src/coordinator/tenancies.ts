@@ -1,0 +1,504 @@
+/**
+ * The tenancies of one worker: one chart per split it is named for or holds, driven by the assignment, the leases and
+ * what the service says.
+ *
+ * Rules: R12, R16, R25, R27, R29-R41.
+ */
+import {
+  type Ending,
+  type TenancyContext,
+  type TenancyEvent,
+  tenancyMachine,
+  type WithdrawalReason,
+} from '../../machines/tenancy.machine.ts';
+import { compareDecimals, type Epoch } from '../base/decimals.ts';
+import { isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
+import type { SplitId } from '../base/ids.ts';
+import type { Progress as StoredProgress } from '../protocol/tenancy-records.ts';
+import { type SplitRecord, splitCodec } from '../records/records.ts';
+import type { Change } from '../store/port.ts';
+import type { LossReason } from './api.ts';
+import { bytesOfBase64, progressOf } from './bytes.ts';
+import { Claims } from './claims.ts';
+import type { Core } from './core.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+import { fencedError, Tenancy, type Waiter } from './tenancy.ts';
+
+/** What tenancies ask of the rest of the worker. */
+export interface TenancyHooks {
+  /** Announced, and not on the way out: new splits may be claimed. */
+  mayClaim(): boolean;
+  /** The set of splits this worker cannot take changed (R27). */
+  refusesChanged(): void;
+}
+
+/** How a tenancy of this process ended without clearing the record's owner (R31). */
+interface UnclearedEnd {
+  readonly epoch: Epoch;
+  waives: boolean;
+}
+
+const READ_OWN_MAX = 100;
+
+export class Tenancies {
+  readonly #core: Core;
+  readonly #hooks: TenancyHooks;
+  readonly #claims: Claims;
+  readonly #leases: LeaseKeeper;
+  readonly #machine: typeof tenancyMachine;
+  readonly #bySplit = new Map<SplitId, Tenancy>();
+  readonly #unclearedEnds = new Map<SplitId, UnclearedEnd>();
+  readonly #leaseGoneAtMs = new Map<SplitId, number>();
+  /** Splits known to have ended; a requeue, or a new assignment, opens the question again. */
+  readonly #over = new Set<SplitId>();
+  /** Handlers that still run though their tenancy is over, and since when (R27). */
+  readonly #oldHandlers = new Map<SplitId, number>();
+  /** Splits given back by their own source while named, and until when they are refused (R40). */
+  readonly #refusedUntilMs = new Map<SplitId, number>();
+  #isStopping = false;
+  readonly released: string[] = [];
+  readonly forced: string[] = [];
+
+  constructor(core: Core, hooks: TenancyHooks) {
+    this.#core = core;
+    this.#hooks = hooks;
+    this.#leases = new LeaseKeeper(core);
+    this.#claims = new Claims(core, {
+      waivesAttempt: (split, record) => this.#waivesAttempt(split, record),
+      leaseGoneAtMs: (split) => this.#leaseGoneAtMs.get(split),
+      ended: (tenancy) => {
+        this.#over.add(tenancy.split);
+        tenancy.send({ type: 'split.ended' });
+      },
+      neverStarted: (split, record) => {
+        this.#unclearedEnds.set(split, { epoch: record.epoch, waives: true });
+      },
+    });
+    this.#machine = this.#provide();
+  }
+
+  /** Every tenancy, for status. */
+  all(): IterableIterator<Tenancy> {
+    return this.#bySplit.values();
+  }
+
+  get(split: SplitId): Tenancy | undefined {
+    return this.#bySplit.get(split);
+  }
+
+  get size(): number {
+    return this.#bySplit.size;
+  }
+
+  /** Splits whose lease is, or may be, this worker's. */
+  get heldCount(): number {
+    let count = 0;
+    for (const tenancy of this.#bySplit.values()) {
+      if (tenancy.isClaiming || tenancy.chart.hasTag('held')) count += 1;
+    }
+    return count;
+  }
+
+  /** True while some handler may still commit, or a claim is on its way. */
+  get hasHandlers(): boolean {
+    for (const tenancy of this.#bySplit.values()) {
+      if (tenancy.isClaiming || tenancy.chart.hasTag('mayCommit')) return true;
+    }
+    return false;
+  }
+
+  /** Splits this worker cannot take now. */
+  refuses(): SplitId[] {
+    return [...new Set([...this.#oldHandlers.keys(), ...this.#refusedUntilMs.keys()])].sort();
+  }
+
+  /** True while a lease of the process before this one may still be reclaimed (R13). */
+  mayReclaim(split: SplitId): boolean {
+    const tenancy = this.#bySplit.get(split);
+    if (tenancy === undefined || tenancy.chart.hasTag('held')) return false;
+    if (tenancy.problem !== null || this.#over.has(split)) return false;
+    return (
+      tenancy.isStale || tenancy.isReading || tenancy.isClaiming || !this.#claims.isAtCap(tenancy)
+    );
+  }
+
+  /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
+  advance(): void {
+    this.#forgetRefusals();
+    this.#reconcile();
+    if (this.#hooks.mayClaim() && !this.#isStopping && !this.#core.view.isPaused) {
+      const waiting = [...this.#bySplit.values()].filter((tenancy) =>
+        tenancy.chart.isIn('awaiting'),
+      );
+      const free = this.#core.config.maxInFlight - this.heldCount;
+      this.#claims.advance(waiting, free);
+    }
+  }
+
+  /** Runs each third of a lease: marks that were lost are put again, orphans are dropped. */
+  tick(): void {
+    this.#leases.tick(this.#bySplit);
+    // A wait after a failure is at most half a lease; older deletes decide nothing (R40).
+    const oldestMs = this.#core.clock.nowMs() - this.#core.config.leaseDurationMs;
+    for (const [split, goneAtMs] of this.#leaseGoneAtMs) {
+      if (goneAtMs < oldestMs) this.#leaseGoneAtMs.delete(split);
+    }
+  }
+
+  /** The lease of a split changed in the store. */
+  leaseChanged(split: SplitId, change: Change): void {
+    if (change.entry === null) this.#leaseGoneAtMs.set(split, this.#core.clock.nowMs());
+    else this.#leaseGoneAtMs.delete(split);
+    const tenancy = this.#bySplit.get(split);
+    if (tenancy === undefined) return;
+    if (!tenancy.chart.hasTag('held')) {
+      tenancy.isStale = true;
+      return;
+    }
+    if (change.entry === null) tenancy.send({ type: 'lease.deleted' });
+    else if (change.entry.session !== this.#core.session.id) {
+      tenancy.send({ type: 'tenancy.fenced' });
+    }
+  }
+
+  /** A split was parked, or an operator put it back. */
+  parkedChanged(split: SplitId, isParked: boolean): void {
+    const tenancy = this.#bySplit.get(split);
+    if (isParked) tenancy?.send({ type: 'split.ended' });
+    else {
+      this.#over.delete(split);
+      if (tenancy !== undefined) tenancy.isStale = true;
+    }
+  }
+
+  /** A new assignment: what had ended may be named for a reason. */
+  assignmentChanged(): void {
+    this.#over.clear();
+  }
+
+  /** The session is gone: every tenancy ends before a new one is used (R41). */
+  sessionExpired(hasStalled: boolean): void {
+    for (const tenancy of [...this.#bySplit.values()]) {
+      if (tenancy.epoch !== null) {
+        this.#unclearedEnds.set(tenancy.split, { epoch: tenancy.epoch, waives: !hasStalled });
+      }
+      tenancy.send({ type: 'session.expired' });
+    }
+  }
+
+  /** The worker is leaving: everything is asked back, nothing more is claimed. */
+  stopAll(): void {
+    this.#isStopping = true;
+    for (const tenancy of [...this.#bySplit.values()]) this.#withdraw(tenancy, 'stopping');
+  }
+
+  /** The time to drain is over, for every tenancy at once. */
+  forceAll(): void {
+    for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
+  }
+
+  commit(split: SplitId, epoch: string | null, progress: StoredProgress): Promise<void> {
+    return this.#asked(split, epoch, (tenancy, waiter) => tenancy.commit(progress, waiter));
+  }
+
+  complete(split: SplitId, epoch: string | null, progress: StoredProgress | null): Promise<void> {
+    return this.#endBy(split, epoch, { type: 'split.complete' }, progress, '');
+  }
+
+  fail(split: SplitId, epoch: string | null, reason: string): Promise<void> {
+    return this.#endBy(split, epoch, { type: 'split.fail' }, null, reason);
+  }
+
+  /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
+  giveUp(split: SplitId, epoch: string | null): Promise<void> {
+    const wasHeld = this.#bySplit.get(split)?.mayCommit === true;
+    if (wasHeld && !this.#isStopping) {
+      const untilMs = this.#core.clock.nowMs() + this.#core.config.leaseDurationMs;
+      this.#refusedUntilMs.set(split, untilMs);
+      this.#hooks.refusesChanged();
+    }
+    return this.#endBy(split, epoch, { type: 'split.release' }, null, '');
+  }
+
+  /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
+  drained(split: SplitId, epoch: string | null): Promise<void> {
+    const isOwned = this.#bySplit.get(split)?.chart.isIn('held.owned') === true;
+    const type = isOwned ? 'split.release' : 'drain.finished';
+    return this.#endBy(split, epoch, { type }, null, '');
+  }
+
+  /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
+  tell(split: SplitId, epoch: string | null, event: 'drain.declined' | 'intake.resumed'): void {
+    const tenancy = this.#bySplit.get(split);
+    if (tenancy === undefined || (epoch !== null && tenancy.epoch !== epoch)) return;
+    tenancy.send({ type: event });
+  }
+
+  /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
+  handlerOutlives(split: SplitId): void {
+    this.#oldHandlers.set(split, this.#core.clock.nowMs());
+    this.#hooks.refusesChanged();
+  }
+
+  handlerEnded(split: SplitId): void {
+    const sinceMs = this.#oldHandlers.get(split);
+    if (sinceMs === undefined) return;
+    this.#oldHandlers.delete(split);
+    const end = this.#unclearedEnds.get(split);
+    // A handler that ignored `lost` is a reason to count the attempt (R31).
+    const hasIgnored = this.#core.clock.nowMs() - sinceMs > this.#core.config.opTimeoutMs;
+    if (end !== undefined && hasIgnored) end.waives = false;
+    this.#hooks.refusesChanged();
+  }
+
+  /** Reads the records of everything held: a higher epoch means another owner (R39). */
+  checkOwnRecords(): void {
+    for (const tenancy of this.#bySplit.values())
+      if (tenancy.problem !== null) tenancy.isStale = true;
+    const held = [...this.#bySplit.values()].filter((tenancy) => tenancy.chart.hasTag('held'));
+    for (let start = 0; start < held.length; start += READ_OWN_MAX) {
+      this.#checkSome(held.slice(start, start + READ_OWN_MAX));
+    }
+  }
+
+  /** Ends every chart without a word; the worker has left. */
+  close(): readonly string[] {
+    const unsettled: string[] = [];
+    for (const tenancy of [...this.#bySplit.values()]) {
+      if (tenancy.isClaiming || tenancy.chart.hasTag('held')) unsettled.push(tenancy.split);
+      tenancy.send({ type: 'session.expired' });
+      tenancy.chart.stop();
+    }
+    return unsettled;
+  }
+
+  #reconcile(): void {
+    const { view, me } = this.#core;
+    const assignment = view.assignments.get(me);
+    const named = new Set(assignment?.record.splits ?? []);
+    for (const tenancy of [...this.#bySplit.values()]) {
+      if (this.#isStopping) continue;
+      const isNamed =
+        assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);
+      if (view.isPaused) this.#withdraw(tenancy, 'paused');
+      else if (!isNamed) this.#withdraw(tenancy, 'unassigned');
+      else this.#regain(tenancy);
+    }
+    if (this.#isStopping || view.isPaused || !this.#hooks.mayClaim()) return;
+    for (const split of named) {
+      const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
+      if (isOpen && !this.#isRefused(split)) this.#open(split);
+    }
+  }
+
+  #isRefused(split: SplitId): boolean {
+    return this.#oldHandlers.has(split) || this.#refusedUntilMs.has(split);
+  }
+
+  #forgetRefusals(): void {
+    const nowMs = this.#core.clock.nowMs();
+    let changed = false;
+    for (const [split, untilMs] of this.#refusedUntilMs) {
+      if (untilMs > nowMs) continue;
+      this.#refusedUntilMs.delete(split);
+      changed = true;
+    }
+    if (changed) this.#hooks.refusesChanged();
+  }
+
+  #open(split: SplitId): void {
+    const tenancy = new Tenancy(this.#core, split, (ended) => {
+      this.#clearUp(ended);
+    });
+    this.#bySplit.set(split, tenancy);
+    const { drainDeadlineMs } = this.#core.config;
+    tenancy.chart = this.#core.charts.start(this.#machine, 'tenancy', split, {
+      split,
+      drainDeadlineMs,
+    });
+  }
+
+  #withdraw(tenancy: Tenancy, reason: WithdrawalReason): void {
+    if (tenancy.withdrawnFor === reason || tenancy.withdrawnFor === 'stopping') return;
+    tenancy.withdrawnFor = reason;
+    const atMs = this.#core.clock.nowMs();
+    tenancy.send({ type: 'assignment.withdrawn', reason, atMs });
+  }
+
+  #regain(tenancy: Tenancy): void {
+    if (tenancy.withdrawnFor === null) return;
+    tenancy.withdrawnFor = null;
+    tenancy.send({ type: 'assignment.regained', atMs: this.#core.clock.nowMs() });
+  }
+
+  #clearUp(tenancy: Tenancy): void {
+    if (this.#bySplit.get(tenancy.split) !== tenancy) return;
+    this.#bySplit.delete(tenancy.split);
+    const { state } = tenancy.chart;
+    const { split } = tenancy;
+    if (state === 'released' || state === 'failed') this.#unclearedEnds.delete(split);
+    if (state === 'completed' || state === 'quarantined') {
+      this.#unclearedEnds.delete(split);
+      this.#over.add(split);
+    }
+    if (state === 'lostStarved' && !this.#unclearedEnds.has(split) && tenancy.epoch !== null) {
+      // The key was deleted under a live session: no fault of the split's.
+      this.#unclearedEnds.set(split, { epoch: tenancy.epoch, waives: true });
+    }
+    if (state === 'released' && tenancy.wasGranted) this.released.push(split);
+    if (state === 'lostRevoked') this.forced.push(split);
+    tenancy.finish();
+    this.#core.mailbox.requestDecision();
+  }
+
+  /** Checks the address and the deadline of a request, and turns it into a promise. */
+  #asked(
+    split: SplitId,
+    epoch: string | null,
+    take: (tenancy: Tenancy, waiter: Waiter) => LeaseholdError | null,
+  ): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const tenancy = this.#bySplit.get(split);
+      if (tenancy === undefined || (epoch !== null && tenancy.epoch !== epoch)) {
+        reject(fencedError(split, epoch));
+        return;
+      }
+      // A blocked loop fires no timers: the deadline is checked at every commit (R10).
+      this.#core.session.isValid();
+      const refusal = take(tenancy, { resolve, reject });
+      if (refusal === null) return;
+      reject(refusal);
+      if (refusal.kind === 'fatal') this.#core.fatal(refusal);
+    });
+  }
+
+  #endBy(
+    split: SplitId,
+    epoch: string | null,
+    event: TenancyEvent,
+    progress: StoredProgress | null,
+    reason: string,
+  ): Promise<void> {
+    return this.#asked(split, epoch, (tenancy, waiter) => {
+      const refusal = tenancy.wish(progress, reason, waiter);
+      if (refusal !== null) return refusal;
+      tenancy.send(event);
+      tenancy.dropWish();
+      return null;
+    });
+  }
+
+  #waivesAttempt(split: SplitId, record: SplitRecord): boolean {
+    if (record.nonce !== this.#core.nonce) return false;
+    const end = this.#unclearedEnds.get(split);
+    return end !== undefined && end.epoch === record.epoch && end.waives;
+  }
+
+  #checkSome(tenancies: readonly Tenancy[]): void {
+    const { keys, gate, mailbox, view } = this.#core;
+    gate.readKeys(tenancies.map((tenancy) => keys.split(tenancy.split))).then(
+      ({ entries, revision }) => {
+        mailbox.post(() => {
+          for (const tenancy of tenancies) {
+            if (tenancy.epoch === null || compareDecimals(tenancy.revision, revision) > 0) continue;
+            const key = keys.split(tenancy.split);
+            const entry = entries.get(key);
+            if (entry === undefined) view.warn(key, 'was deleted while it is owned');
+            const decoded = entry === undefined ? undefined : splitCodec.decode(entry.value);
+            const isMine = decoded?.kind === 'record' && decoded.record.epoch === tenancy.epoch;
+            if (!isMine) tenancy.send({ type: 'tenancy.fenced' });
+          }
+        });
+      },
+      (error: unknown) => {
+        // The next reconcile reads again.
+        if (!isLeaseholdError(error)) throw error;
+      },
+    );
+  }
+
+  #provide(): typeof tenancyMachine {
+    type Effect = (tenancy: Tenancy, context: TenancyContext) => void;
+    const effect =
+      (act: Effect) =>
+      ({ context }: { context: TenancyContext }): void => {
+        const tenancy = this.#bySplit.get(context.split as SplitId);
+        if (tenancy !== undefined) act(tenancy, context);
+      };
+    return tenancyMachine.provide({
+      actions: {
+        requestClaim: effect((tenancy) => {
+          this.#claims.send(tenancy);
+        }),
+        grantSplit: effect((tenancy) => {
+          this.#grant(tenancy);
+        }),
+        askForSplit: effect((tenancy, context) => {
+          this.#ask(tenancy, context);
+        }),
+        withdrawRequest: effect((tenancy) => {
+          const { split, epoch } = tenancy;
+          this.#core.events.emit({ type: 'revokeCancelled', splitId: split, epoch: epoch! });
+        }),
+        loseGrant: ({ context, event }) => {
+          const tenancy = this.#bySplit.get(context.split as SplitId);
+          if (tenancy !== undefined) this.#lose(tenancy, lossReasonOf(event));
+        },
+        markLease: effect((tenancy) => {
+          this.#core.mailbox.post(() => {
+            this.#leases.mark(tenancy);
+          });
+        }),
+        requestEnding: effect((tenancy, context) => {
+          tenancy.end(context.ending as Ending);
+        }),
+      },
+    });
+  }
+
+  #grant(tenancy: Tenancy): void {
+    const { split, spec, record, epoch } = tenancy;
+    tenancy.hasGrant = true;
+    tenancy.wasGranted = true;
+    tenancy.mayCommit = true;
+    this.#core.log.info('split.gained', 'gained a split', { split, epoch });
+    this.#core.events.emit({
+      type: 'gained',
+      split: { id: split, descriptor: bytesOfBase64(spec!.descriptor), weight: spec!.weight },
+      epoch: epoch!,
+      progress: progressOf(record!),
+    });
+  }
+
+  #ask(tenancy: Tenancy, context: TenancyContext): void {
+    tenancy.hasEverDrained = true;
+    const { split, epoch } = tenancy;
+    this.#core.events.emit({
+      type: 'revokeRequested',
+      splitId: split,
+      epoch: epoch!,
+      reason: context.withdrawnFor ?? 'unassigned',
+      deadlineMs: context.timerMs,
+    });
+  }
+
+  #lose(tenancy: Tenancy, reason: LossReason): void {
+    if (!tenancy.hasGrant) return;
+    tenancy.lose();
+    const { split, epoch } = tenancy;
+    this.#core.log.warn('split.lost', 'lost a split', { split, epoch, reason });
+    this.#core.events.emit({ type: 'lost', splitId: split, epoch: epoch!, reason });
+  }
+}
+
+function lossReasonOf(event: TenancyEvent): LossReason {
+  switch (event.type) {
+    case 'tenancy.fenced':
+      return 'fenced';
+    case 'session.expired':
+    case 'lease.deleted':
+      return 'starved';
+    default:
+      return 'revoked';
+  }
+}

@@ -1,0 +1,431 @@
+/**
+ * One tenancy's data and its writes: commits and the ending, one at a time (R38).
+ *
+ * The chart decides what may happen; this class carries its writes out: it builds each transaction from the last record
+ * known, adopts what a conflict found when that is still this tenancy's, and answers whoever waits. Rules: R1, R2, R4,
+ * R33, R36, R38.
+ */
+import type { Ending, TenancyEvent, WithdrawalReason } from '../../machines/tenancy.machine.ts';
+import { ABSENT, type Epoch, type Revision } from '../base/decimals.ts';
+import { LeaseholdError } from '../base/errors.ts';
+import type { SplitId } from '../base/ids.ts';
+import {
+  committedRecord,
+  compareWatermarks,
+  completedRecord,
+  failedRecord,
+  parkedRecordFor,
+  type Progress,
+  releasedRecord,
+} from '../protocol/tenancy-records.ts';
+import { type Decoded, sameStamp, type Stamp } from '../records/codec.ts';
+import { parkedCodec, type SpecRecord, type SplitRecord, splitCodec } from '../records/records.ts';
+import type { Entry, Txn, Write } from '../store/port.ts';
+import { NO_GUARD, type WriteAnswer, type WriteItem } from './batcher.ts';
+import type { RunningChart } from './chart-host.ts';
+import type { Core } from './core.ts';
+
+/** Whoever waits for a write to be durable. */
+export interface Waiter {
+  resolve(): void;
+  reject(error: LeaseholdError): void;
+}
+
+type Unreadable = Exclude<Decoded<SplitRecord>, { kind: 'record' }>;
+
+interface PendingCommit {
+  progress: Progress;
+  readonly waiters: Waiter[];
+}
+
+/** What the last write does, and who waits for it. */
+interface EndingRequest {
+  readonly kind: Ending;
+  readonly progress: Progress | null;
+  readonly reason: string;
+  readonly waiters: Waiter[];
+}
+
+/** A write as sent, to know it again. */
+interface SentWrite {
+  readonly record: SplitRecord;
+  readonly stamp: Stamp;
+  readonly ending: EndingRequest | null;
+  readonly commit: PendingCommit | null;
+}
+
+export class Tenancy {
+  readonly split: SplitId;
+  readonly #core: Core;
+  readonly #onEnded: (tenancy: Tenancy) => void;
+  chart!: RunningChart<TenancyEvent>;
+
+  /** The split's record at `revision`; null until it was read. */
+  record: SplitRecord | null = null;
+  revision: Revision = ABSENT;
+  spec: SpecRecord | null = null;
+  /** The record must be read again before it is decided on. */
+  isStale = true;
+  isReading = false;
+  /** Monotonic time of the first reading. */
+  readAtMs = 0;
+  /** Why the split cannot be worked on here; it is left alone and blocks the verdict (R42). */
+  problem: string | null = null;
+  isClaiming = false;
+  /** What the chart was last told about being wanted. */
+  withdrawnFor: WithdrawalReason | null = null;
+
+  /** The epoch of this tenancy; null before a claim was won. */
+  epoch: Epoch | null = null;
+  hasGrant = false;
+  wasGranted = false;
+  mayCommit = false;
+  hasEverDrained = false;
+  isMarking = false;
+  #startWatermark: string | null = null;
+  /** The highest watermark accepted, written or not. */
+  #acceptedWatermark: string | null = null;
+  #isWriting = false;
+  #pending: PendingCommit | null = null;
+  /** What the source asked the tenancy to end with; the chart turns it into the ending. */
+  #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
+  #ending: EndingRequest | null = null;
+
+  constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
+    this.#core = core;
+    this.split = split;
+    this.#onEnded = onEnded;
+  }
+
+  /** Hands the chart an event; its owner is told when that ended the tenancy. */
+  send(event: TenancyEvent): void {
+    this.chart.send(event);
+    if (this.chart.hasEnded) this.#onEnded(this);
+  }
+
+  /** The claim landed and is held: commits go from here. */
+  began(record: SplitRecord, revision: Revision): void {
+    this.record = record;
+    this.revision = revision;
+    this.epoch = record.epoch;
+    this.#startWatermark = record.watermark;
+    this.#acceptedWatermark = record.watermark;
+  }
+
+  /**
+   * Takes a commit; `waiter` hears when it is durable. A newer one replaces an unsent older one and answers for both.
+   *
+   * @returns An error to reject with at once, and nothing is taken.
+   */
+  commit(progress: Progress, waiter: Waiter): LeaseholdError | null {
+    const refusal = this.#refusal(progress);
+    if (refusal !== null) return refusal;
+    this.#acceptedWatermark = progress.watermark;
+    if (this.#pending === null) this.#pending = { progress, waiters: [waiter] };
+    else {
+      this.#pending.progress = merged(this.#pending.progress, progress);
+      this.#pending.waiters.push(waiter);
+    }
+    this.#pump();
+    return null;
+  }
+
+  /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
+  wish(progress: Progress | null, reason: string, waiter: Waiter): LeaseholdError | null {
+    const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
+    if (refusal !== null) return refusal;
+    if (progress !== null) this.#acceptedWatermark = progress.watermark;
+    this.#wish = { progress, reason, waiter };
+    return null;
+  }
+
+  /** A wish that the chart did not act on. */
+  dropWish(): void {
+    const wish = this.#wish;
+    this.#wish = null;
+    wish?.waiter.reject(this.fencedError());
+  }
+
+  /** The chart closes the tenancy: the last write follows the one on its way. */
+  end(kind: Ending): void {
+    const wish = this.#wish;
+    this.#wish = null;
+    this.mayCommit = false;
+    const waiters = wish === null ? [] : [wish.waiter];
+    let progress = wish?.progress ?? null;
+    const pending = this.#pending;
+    if (kind === 'force') this.#dropPending();
+    else if (kind === 'complete' && pending !== null) {
+      // The complete carries the newer progress and answers for the commit it replaces.
+      progress = progress === null ? pending.progress : merged(pending.progress, progress);
+      waiters.push(...pending.waiters);
+      this.#pending = null;
+    }
+    this.#ending = { kind, progress, reason: wish?.reason ?? '', waiters };
+    this.#pump();
+  }
+
+  /** The tenancy is over: whoever still waits is told that nothing more is known. */
+  finish(): void {
+    this.mayCommit = false;
+    this.hasGrant = false;
+    this.#dropPending();
+    const ending = this.#ending;
+    this.#ending = null;
+    for (const waiter of ending?.waiters ?? []) waiter.reject(this.fencedError());
+    this.#wish?.waiter.reject(this.fencedError());
+    this.#wish = null;
+  }
+
+  /** Losing the grant refuses local commits at once (R33). */
+  lose(): void {
+    this.hasGrant = false;
+    this.mayCommit = false;
+    this.#dropPending();
+  }
+
+  fencedError(): LeaseholdError {
+    return fencedError(this.split, this.epoch);
+  }
+
+  #dropPending(): void {
+    const pending = this.#pending;
+    this.#pending = null;
+    for (const waiter of pending?.waiters ?? []) waiter.reject(this.fencedError());
+  }
+
+  #closedError(): LeaseholdError | null {
+    return this.mayCommit && this.#wish === null ? null : this.fencedError();
+  }
+
+  #refusal(progress: Progress): LeaseholdError | null {
+    const closed = this.#closedError();
+    if (closed !== null) return closed;
+    if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;
+    return new LeaseholdError(
+      'E_WATERMARK_REGRESSION',
+      `split ${this.split} was committed at watermark ${this.#acceptedWatermark} and may not fall back to ` +
+        `${progress.watermark}: the source counts wrongly`,
+      {
+        details: {
+          split: this.split,
+          committed: this.#acceptedWatermark,
+          given: progress.watermark,
+        },
+      },
+    );
+  }
+
+  /** Sends the next write if none is on its way: the unsent commit first, then the ending. */
+  #pump(): void {
+    if (this.#isWriting || this.chart.hasEnded) return;
+    if (this.#pending === null && this.#ending === null) return;
+    this.#isWriting = true;
+    let sent: SentWrite | null = null;
+    const item: WriteItem = {
+      name: this.#pending === null ? 'end' : 'commit',
+      isSessionBound: false,
+      guard: NO_GUARD,
+      build: () => {
+        sent = this.#nextWrite();
+        return sent === null ? null : this.#txn(sent);
+      },
+      matters: () => !this.chart.hasEnded,
+      answered: (answer) => {
+        this.#isWriting = false;
+        this.#onAnswer(answer, sent);
+      },
+    };
+    this.#core.batcher.enqueue(item);
+  }
+
+  #nextWrite(): SentWrite | null {
+    const record = this.record!;
+    const stamp = this.#core.stamp();
+    const commit = this.#pending;
+    if (commit !== null) {
+      this.#pending = null;
+      const progress = withState(commit.progress, record);
+      const next = committedRecord(record, progress, this.#startWatermark);
+      return { record: next, stamp, ending: null, commit };
+    }
+    const ending = this.#ending;
+    if (ending === null) return null;
+    return { record: this.#endedRecord(record, ending), stamp, ending, commit: null };
+  }
+
+  #endedRecord(record: SplitRecord, ending: EndingRequest): SplitRecord {
+    switch (ending.kind) {
+      case 'complete': {
+        const progress = ending.progress ?? record;
+        return completedRecord(record, withState(progress, record), this.#startWatermark);
+      }
+      case 'fail':
+        return failedRecord(record, {
+          reason: ending.reason,
+          by: this.#core.me,
+          maxAttempts: this.#core.config.maxAttempts,
+        });
+      case 'release':
+      case 'force':
+        return releasedRecord(record);
+    }
+  }
+
+  #txn({ record, stamp, ending }: SentWrite): Txn {
+    const { keys } = this.#core;
+    const key = keys.split(this.split);
+    const writes: Write[] = [{ put: key, value: splitCodec.encode(record, stamp), session: null }];
+    if (ending !== null) {
+      writes.push({ delete: keys.lease(this.split) });
+      if (record.status === 'quarantined') {
+        const value = parkedCodec.encode(parkedRecordFor(record), stamp);
+        writes.push({ put: keys.parked(this.split), value, session: null });
+      }
+    }
+    return {
+      compares: [{ key, target: 'modRevision', equals: this.revision }],
+      writes,
+      onConflict: [key],
+    };
+  }
+
+  #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
+    switch (answer.kind) {
+      case 'committed':
+        this.#landed(sent!, answer.revision);
+        return;
+      case 'conflict':
+        this.#onConflict(sent!, answer.found[0] ?? null);
+        return;
+      case 'refused':
+        this.#onRefused(sent, answer.error);
+        return;
+      case 'abandoned':
+      case 'guardFailed':
+        // Nothing to write, or the tenancy has ended.
+        if (sent !== null) for (const waiter of waitersOf(sent)) waiter.reject(this.fencedError());
+        if (sent === null) this.#pump();
+        return;
+    }
+  }
+
+  #landed(sent: SentWrite, revision: Revision): void {
+    this.record = sent.record;
+    this.revision = revision;
+    if (sent.ending === null) {
+      for (const waiter of waitersOf(sent)) waiter.resolve();
+      // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.
+      if (this.hasEverDrained) this.send({ type: 'progress.landed' });
+      this.#pump();
+      return;
+    }
+    this.#ending = null;
+    this.#core.view.apply({
+      key: this.#core.keys.lease(this.split),
+      modRevision: revision,
+      entry: null,
+    });
+    for (const waiter of waitersOf(sent)) waiter.resolve();
+    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
+  }
+
+  /** Decides by epoch and owner what a conflict means (R2, R4). */
+  #onConflict(sent: SentWrite, found: Entry | null): void {
+    const decoded = found === null ? null : splitCodec.decode(found.value);
+    if (found === null || decoded === null || decoded.kind !== 'record') {
+      const reason = decoded === null ? 'the record was deleted' : (decoded as Unreadable).reason;
+      this.#core.view.warn(this.#core.keys.split(this.split), `cannot be committed to: ${reason}`);
+      this.#fenced(sent);
+      return;
+    }
+    if (sameStamp(decoded.stamp, sent.stamp)) {
+      this.#landed(sent, found.modRevision);
+      return;
+    }
+    const { record } = decoded;
+    const isMine =
+      record.epoch === this.epoch &&
+      record.owner === this.#core.me &&
+      record.nonce === this.#core.nonce &&
+      record.status === 'runnable';
+    const isCompletedByMe =
+      sent.ending?.kind === 'complete' &&
+      record.epoch === this.epoch &&
+      record.status === 'completed';
+    if (isCompletedByMe) {
+      this.#landed({ ...sent, record }, found.modRevision);
+      return;
+    }
+    if (!isMine) {
+      this.#fenced(sent);
+      return;
+    }
+    const mine = sent.record.watermark;
+    const carriesProgress = sent.ending === null || sent.ending.kind === 'complete';
+    if (carriesProgress && compareWatermarks(record.watermark, mine) > 0) {
+      this.#core.view.warn(
+        this.#core.keys.split(this.split),
+        `holds watermark ${record.watermark} above ${mine} in the epoch of this worker`,
+      );
+      this.#fenced(sent);
+      return;
+    }
+    // Still this tenancy's: adopt what is there, and write anew on top of it.
+    this.record = record;
+    this.revision = found.modRevision;
+    this.#again(sent);
+  }
+
+  /** Puts the content of a write back in line, to be built anew. */
+  #again(sent: SentWrite): void {
+    const { commit } = sent;
+    if (commit !== null) {
+      const newer = this.#pending;
+      this.#pending =
+        newer === null
+          ? commit
+          : { progress: newer.progress, waiters: [...commit.waiters, ...newer.waiters] };
+    }
+    this.#pump();
+  }
+
+  #fenced(sent: SentWrite): void {
+    for (const waiter of waitersOf(sent)) waiter.reject(this.fencedError());
+    this.send({ type: 'tenancy.fenced' });
+  }
+
+  #onRefused(sent: SentWrite | null, error: LeaseholdError): void {
+    for (const waiter of sent === null ? [] : waitersOf(sent)) waiter.reject(error);
+    this.#core.log.error('write.refused', 'the store refuses a write for good', {
+      split: this.split,
+      code: error.code,
+    });
+    // An ending refused for good would leave a renewed orphan: closing the session frees the lease (R12).
+    if (sent?.ending !== null) this.#core.session.expire('closed');
+    this.#core.fatal(error);
+  }
+}
+
+/** What a source hears that writes to a split it does not own. */
+export function fencedError(split: string, epoch: string | null): LeaseholdError {
+  return new LeaseholdError(
+    'E_FENCED',
+    `split ${split} is no longer this worker's (epoch ${epoch ?? 'none'}): stop and discard; ` +
+      'the write is not known to be written',
+    { details: { split, epoch } },
+  );
+}
+
+function waitersOf(sent: SentWrite): readonly Waiter[] {
+  return [...(sent.commit?.waiters ?? []), ...(sent.ending?.waiters ?? [])];
+}
+
+function merged(older: Progress, newer: Progress): Progress {
+  return { watermark: newer.watermark, state: newer.state ?? older.state };
+}
+
+/** Progress without a state keeps the one before it. */
+function withState(progress: Progress, record: SplitRecord): Progress {
+  return progress.state === null ? { ...progress, state: record.state } : progress;
+}

@@ -1,0 +1,152 @@
+/** What happened to a fleet, as tests read it: events with their times, writes of one key, sessions in the store. */
+import { isLeaseholdError } from '../../src/base/errors.ts';
+import type { InstanceId } from '../../src/base/ids.ts';
+import type { CoordinationEvent } from '../../src/coordinator/api.ts';
+import type { SessionId } from '../../src/base/ids.ts';
+import {
+  type PlanRecord,
+  planCodec,
+  type SplitRecord,
+  splitCodec,
+} from '../../src/records/records.ts';
+import type { AuditRecord } from '../../src/store/memory.ts';
+import type { StoreCall } from '../../src/store/faults.ts';
+import type { Fleet, SeamWorker, Surroundings } from './fleet.ts';
+
+type EventOf<Type extends CoordinationEvent['type']> = Extract<CoordinationEvent, { type: Type }>;
+
+/** The events of one kind that a worker has told so far. */
+export function eventsOf<Type extends CoordinationEvent['type']>(
+  worker: Pick<Surroundings, 'events'>,
+  type: Type,
+): EventOf<Type>[] {
+  return worker.events.filter((event): event is EventOf<Type> => event.type === type);
+}
+
+/** An event of one worker of a fleet, and when. */
+export interface Happening {
+  readonly atMs: number;
+  readonly id: string;
+  readonly event: CoordinationEvent;
+}
+
+/** One time line over all the workers given: what each tells from now on. */
+export function timeLine(fleet: Fleet, ...workers: readonly SeamWorker[]): Happening[] {
+  const happenings: Happening[] = [];
+  for (const { id, coordinator } of workers) {
+    coordinator.listen((event) => {
+      happenings.push({ atMs: fleet.clock.nowMs(), id, event });
+    });
+  }
+  return happenings;
+}
+
+/** Places of the events of one kind on a time line. */
+export function placesOf(
+  happenings: readonly Happening[],
+  type: CoordinationEvent['type'],
+): (Happening & { readonly index: number })[] {
+  return happenings.flatMap((happening, index) =>
+    happening.event.type === type ? [{ ...happening, index }] : [],
+  );
+}
+
+/** Every write of a key or below a prefix, oldest first. */
+export function writesOf(fleet: Fleet, prefix: string): readonly AuditRecord[] {
+  return fleet.store.history(prefix);
+}
+
+/** A version of a record, and when it was written. */
+export interface Version<T> {
+  readonly atMs: number;
+  readonly record: T;
+}
+
+/** Every version of a split's record, oldest first. */
+export function versionsOfSplit(fleet: Fleet, id: string): Version<SplitRecord>[] {
+  return versions(fleet, `${fleet.keys.root}splits/${id}`, splitCodec.decode);
+}
+
+/** Every version of the plan, oldest first. */
+export function versionsOfPlan(fleet: Fleet): Version<PlanRecord>[] {
+  return versions(fleet, fleet.keys.plan, planCodec.decode);
+}
+
+function versions<T>(
+  fleet: Fleet,
+  key: string,
+  decode: (text: string) => { kind: string },
+): Version<T>[] {
+  return writesOf(fleet, key).flatMap(({ key: written, value, atMs }) => {
+    const decoded = written === key && value !== null ? decode(value) : { kind: 'none' };
+    return decoded.kind === 'record'
+      ? [{ atMs, record: (decoded as unknown as { record: T }).record }]
+      : [];
+  });
+}
+
+/** The instance whose stamp a written value carries. */
+export function writerOf(write: AuditRecord): string | null {
+  if (write.value === null) return null;
+  return (JSON.parse(write.value) as { by?: { instance?: string } }).by?.instance ?? null;
+}
+
+/** The session on which a worker's presence hangs. */
+export function sessionOf(fleet: Fleet, instance: string): SessionId {
+  return fleet.store.dump(fleet.keys.presence(instance as InstanceId))[0]!.session!;
+}
+
+/** The session on which the leader key hangs. */
+export function leaderSession(fleet: Fleet): SessionId {
+  return fleet.store.dump(fleet.keys.leader)[0]!.session!;
+}
+
+/** Matches writes that carry the guard of a term: plan, seeds, assignments, verdict. */
+export function isLeaderWrite(call: StoreCall): boolean {
+  return call.kind === 'transact' && call.batch.guard.length > 0;
+}
+
+/** Ids under one kind of key, ascending. */
+export function idsUnder(fleet: Fleet, kind: 'specs' | 'splits' | 'leases' | 'parked'): string[] {
+  const prefix = `${fleet.keys.root}${kind}/`;
+  return fleet.store.dump(prefix).map(({ key }) => key.slice(prefix.length));
+}
+
+/** A promise that a test settles when it wants to. */
+export interface Deferred<T> {
+  readonly promise: Promise<T>;
+  resolve(value: T): void;
+  reject(error: unknown): void;
+}
+
+export function deferred<T = void>(): Deferred<T> {
+  let resolve!: (value: T) => void;
+  let reject!: (error: unknown) => void;
+  const promise = new Promise<T>((resolved, rejected) => {
+    resolve = resolved;
+    reject = rejected;
+  });
+  return { promise, resolve, reject };
+}
+
+/** Resolves when this much of the fleet's time has passed. */
+export function pass(fleet: Fleet, ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    fleet.clock.setTimeout(() => {
+      resolve();
+    }, ms);
+  });
+}
+
+/** Completes every split this worker gains, at once. */
+export function completeAll(seam: SeamWorker, watermark = 1): void {
+  seam.coordinator.listen((event) => {
+    if (event.type !== 'gained') return;
+    seam.coordinator
+      .commit(event.split.id, { watermark, completed: true }, event.epoch)
+      .catch((error: unknown) => {
+        // Lost meanwhile: whoever has it now completes it.
+        if (!isLeaseholdError(error)) throw error;
+      });
+  });
+}

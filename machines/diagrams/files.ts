@@ -12,15 +12,18 @@ export interface Drawing {
   readonly layout: Layout;
 }
 
-export async function drawingOf(chart: Chart): Promise<Drawing> {
-  const picture = pictureOf(chart);
-  return { chart, picture, layout: await layoutOf(picture) };
+/** Draws charts, one after the other. */
+export async function drawingsOf(charts: readonly Chart[]): Promise<Drawing[]> {
+  const drawings: Drawing[] = [];
+  for (const chart of charts) {
+    const picture = pictureOf(chart);
+    drawings.push({ chart, picture, layout: await layoutOf(picture) });
+  }
+  return drawings;
 }
 
 /** File contents by path below `machines/`. */
-export async function filesOf(charts: readonly Chart[]): Promise<Map<string, string>> {
-  const drawings: Drawing[] = [];
-  for (const chart of charts) drawings.push(await drawingOf(chart));
+export function filesFrom(drawings: readonly Drawing[]): Map<string, string> {
   return new Map([
     ...drawings.flatMap(({ picture, layout }): [string, string][] => [
       [`diagrams/${picture.name}.svg`, svgOf(picture, layout)],

@@ -2,7 +2,8 @@
 import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { CHARTS } from '../index.ts';
-import { filesOf } from './files.ts';
+import { drawingsOf, filesFrom } from './files.ts';
 
 const machines = path.resolve(import.meta.dirname, '..');
-for (const [file, text] of await filesOf(CHARTS)) writeFileSync(path.join(machines, file), text);
+for (const [file, text] of filesFrom(await drawingsOf(CHARTS)))
+  writeFileSync(path.join(machines, file), text);

@@ -5,7 +5,7 @@ import {
   initialTransition,
   transition,
 } from 'xstate';
-import { nameOf, timerEventsOf } from '../../machines/diagrams/walk.ts';
+import { nameOf } from '../../machines/diagrams/walk.ts';
 import type { Chart, ChartName } from '../../machines/index.ts';
 import { CASES } from './cases.ts';
 import { drive, type Driven, type Recorder } from './drive.ts';
@@ -105,7 +105,7 @@ export interface Run {
  *
  * A walk goes the shortest way to a state with something left to take, and from there on as long as there is something.
  * A timer's event comes from the timer where it runs, and from outside where it does not, as an event that had fired
- * just before it was disarmed. After a fault the walk is given up.
+ * just before it was disarmed. After a fault the walk and its goal are given up.
  */
 export async function runAll(
   chart: Chart,
@@ -134,7 +134,9 @@ export async function runAll(
         await walk.take(next);
       }
       steps += walk.way.length;
-      if (walk.fault !== undefined) faults.push(walk.fault);
+      if (walk.fault === undefined) continue;
+      faults.push(walk.fault);
+      break;
     }
   }
   return { taken, faults, steps };
@@ -144,7 +146,6 @@ export async function runAll(
 class Walk {
   readonly #chart: Chart;
   readonly #driven: Driven;
-  readonly #timerEvents: ReadonlySet<string>;
   #expected: AnyMachineSnapshot;
   readonly way: string[] = [];
   fault: string | undefined;
@@ -152,7 +153,6 @@ class Walk {
   constructor(chart: Chart, driven: Driven, input: unknown) {
     this.#chart = chart;
     this.#driven = driven;
-    this.#timerEvents = timerEventsOf(chart.machine);
     this.#expected = initialTransition(chart.machine, input as never)[0];
   }
 
@@ -164,8 +164,7 @@ class Walk {
     if (this.fault !== undefined) return;
     this.way.push(event.type);
     this.#expected = transition(this.#chart.machine, this.#expected, event)[0];
-    if (this.#timerEvents.has(event.type)) await this.#driven.fire(event);
-    else this.#driven.send(event);
+    await this.#driven.fire(event);
     this.#note(differenceOf(this.#chart.name, this.#driven, this.#expected));
   }
 

@@ -8,7 +8,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { AnyStateNode } from 'xstate';
-import { type Drawing, drawingOf, filesOf } from '../../machines/diagrams/files.ts';
+import { type Drawing, drawingsOf, filesFrom } from '../../machines/diagrams/files.ts';
 import type { Layout, Rect } from '../../machines/diagrams/layout.ts';
 import {
   allBoxes,
@@ -24,17 +24,23 @@ import {
   timerEventsOf,
   transitionsOf,
 } from '../../machines/diagrams/walk.ts';
-import { CHARTS, type Chart } from '../../machines/index.ts';
+import { CHARTS, type Chart, type ChartName } from '../../machines/index.ts';
 import { geometryErrors } from './geometry.ts';
 
 const machines = path.resolve(import.meta.dirname, '../../machines');
 
-describe('diagrams', () => {
-  let generated: Map<string, string>;
-  beforeAll(async () => {
-    generated = await filesOf(CHARTS);
-  });
+let drawings: Drawing[];
+let generated: Map<string, string>;
+beforeAll(async () => {
+  drawings = await drawingsOf(CHARTS);
+  generated = filesFrom(drawings);
+}, 60_000);
 
+function drawingOf(name: ChartName): Drawing {
+  return drawings.find(({ chart }) => chart.name === name)!;
+}
+
+describe('diagrams', () => {
   test('diagrams - every generated file is fresh (npm run diagrams)', () => {
     const stale = [...generated].filter(
       ([file, text]) => text !== readFileSync(path.join(machines, file), 'utf8'),
@@ -50,8 +56,8 @@ describe('diagrams', () => {
   });
 
   test('diagrams - the same charts give the same bytes', async () => {
-    expect(await filesOf(CHARTS)).toEqual(generated);
-  });
+    expect(filesFrom(await drawingsOf(CHARTS))).toEqual(generated);
+  }, 60_000);
 
   test.each(CHARTS.map(({ name }) => name))('diagrams - %s fits a page', (name) => {
     const width = /<svg[^>]* width="(\d+)"/.exec(generated.get(`diagrams/${name}.svg`)!)?.[1];
@@ -67,26 +73,22 @@ describe('diagrams', () => {
 });
 
 describe.each(CHARTS)('the drawing of $name', (chart) => {
-  let drawing: Drawing;
-  beforeAll(async () => {
-    drawing = await drawingOf(chart);
-  });
-
   test(`diagrams - ${chart.name} shows every transition once`, () => {
-    expect(shownIn(drawing.picture).toSorted()).toEqual(writtenIn(chart).toSorted());
+    expect(shownIn(drawingOf(chart.name).picture).toSorted()).toEqual(writtenIn(chart).toSorted());
   });
 
   test(`diagrams - ${chart.name} marks the events of its timers`, () => {
+    const { picture } = drawingOf(chart.name);
     const lines = [
-      ...drawing.picture.arrows.flatMap((arrow) => arrow.lines),
-      ...allBoxes(drawing.picture.boxes).flatMap(({ own }) => own),
+      ...picture.arrows.flatMap((arrow) => arrow.lines),
+      ...allBoxes(picture.boxes).flatMap(({ own }) => own),
     ];
     const marked = new Set(lines.filter(({ isTimer }) => isTimer).map(({ event }) => event));
     expect(marked).toEqual(timerEventsOf(chart.machine));
   });
 
   test(`diagrams - ${chart.name} has no box over another and no line through a box`, () => {
-    expect(geometryErrors(drawing.layout)).toEqual([]);
+    expect(geometryErrors(drawingOf(chart.name).layout)).toEqual([]);
   });
 });
 
@@ -123,8 +125,8 @@ function shownIn(picture: Picture): string[] {
 
 describe('geometry sees', () => {
   let good: Layout;
-  beforeAll(async () => {
-    good = (await drawingOf(CHARTS.find(({ name }) => name === 'tenancy')!)).layout;
+  beforeAll(() => {
+    good = drawingOf('tenancy').layout;
   });
 
   const withBox = (state: string, change: (rect: Rect) => Partial<Rect>): Layout => ({

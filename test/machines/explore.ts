@@ -1,8 +1,8 @@
 /**
  * Finds every state a chart can be in, and the shortest way to each, without running it.
  *
- * Two snapshots are the same state if their values and contexts agree, but for the size of times and delays: of those
- * only zero or not, and set or not, can decide anything.
+ * Two snapshots are the same state if their values and contexts agree, but for the size of times and delays: within one
+ * run of a chart only whether they are set can decide anything.
  */
 import {
   type AnyEventObject,
@@ -66,6 +66,6 @@ function enabledIn(
 /** What tells two states apart. */
 export function keyOf({ value, context }: AnyMachineSnapshot): string {
   return JSON.stringify([value, context], (name, field: unknown) =>
-    typeof field === 'number' && name.endsWith('Ms') ? Math.sign(field) : field,
+    typeof field === 'number' && name.endsWith('Ms') ? 'set' : field,
   );
 }

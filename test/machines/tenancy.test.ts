@@ -365,5 +365,5 @@ describe('ending', () => {
       if (state === 'released') expect([way, count('loseGrant')]).toEqual([way, 0]);
     }
     expect(ends.size).toBe(14);
-  });
+  }, 60_000);
 });

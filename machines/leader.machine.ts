@@ -4,102 +4,9 @@
  * Leading is three things at once: planning, balancing and judging; a slow planner delays neither of the others. Every
  * write of a term carries the term's own guard (R19). Rules: R18-R26. Tests: test/machines.
  */
-import { setup } from 'xstate';
-import type { Ignored, Tag } from './chart.ts';
+import { leaderSetup } from './leader.setup.ts';
 
-export interface LeaderContext {
-  readonly instance: string;
-  /** How long the next armed timer of each kind runs. */
-  readonly candidacyDelayMs: number;
-  readonly balanceDelayMs: number;
-  readonly plannerPauseMs: number;
-  /** True once the worker is leaving: it campaigns no more. */
-  readonly isLeaving: boolean;
-  /** Inputs of the balance moved while assignments were being written. */
-  readonly isStale: boolean;
-}
-
-export interface LeaderInput {
-  readonly instance: string;
-}
-
-export type LeaderEvent =
-  | { type: 'leader.absent'; delayMs: number }
-  | { type: 'leader.seen' }
-  | { type: 'candidacy.due' }
-  | { type: 'session.opened' }
-  | { type: 'session.expired' }
-  | { type: 'election.won' }
-  | { type: 'election.lost' }
-  | { type: 'term.lost' }
-  | { type: 'term.unhealthy' }
-  | { type: 'term.closed' }
-  | { type: 'worker.parting' }
-  | { type: 'plan.due' }
-  | { type: 'plan.kept' }
-  | { type: 'plan.lost' }
-  | { type: 'planner.returned' }
-  | { type: 'planner.threw'; pauseMs: number }
-  | { type: 'planner.retry' }
-  | { type: 'splits.seeded' }
-  | { type: 'seeding.failed' }
-  | { type: 'plan.published'; isSealed: boolean }
-  | { type: 'inputs.changed'; delayMs: number }
-  | { type: 'balance.due' }
-  | { type: 'assignments.written' }
-  | { type: 'judgement.due' }
-  | { type: 'judgement.open' }
-  | { type: 'judgement.reached' }
-  | { type: 'verdict.written' }
-  | { type: 'verdict.found' }
-  | { type: 'verdict.cleared' };
-
-const base = setup({
-  types: {
-    context: {} as LeaderContext,
-    input: {} as LeaderInput,
-    events: {} as LeaderEvent,
-    tags: {} as Tag,
-  },
-  actions: {
-    /** Opens a session for the leader key alone (R18). */
-    openLeaderSession: (_) => undefined,
-    /** Gives the leader session back; an answer to it decides nothing. */
-    closeLeaderSession: (_) => undefined,
-    /** Creates the leader key and raises the generation, at once (T3). */
-    requestElection: (_) => undefined,
-    /** Reads what a leader must know, and begins the term. */
-    beginTerm: (_) => undefined,
-    /** From here on nothing is written in this term. */
-    endTerm: (_) => undefined,
-    /** Deletes the leader key, if it is still this term's (T14). */
-    requestResignation: (_) => undefined,
-    /** Calls the planner. */
-    startPlanner: (_) => undefined,
-    /** Stores the planned splits that are not there yet (T4). */
-    seedSplits: (_) => undefined,
-    /** Writes counts, cursor, finality and the seal (T5). */
-    publishPlan: (_) => undefined,
-    /** Arms the next planning run of an open plan. */
-    scheduleReplan: (_) => undefined,
-    /** Decides who should hold what and writes what changed (T6). */
-    balance: (_) => undefined,
-    /** Reads every split at one revision (R23). */
-    readSplits: (_) => undefined,
-    /** Writes the verdict, if the plan has not moved (T13). */
-    writeVerdict: (_) => undefined,
-  },
-  guards: {
-    isLeaving: ({ context }) => context.isLeaving,
-    isStale: ({ context }) => context.isStale,
-    isSealed: (_, params: { isSealed: boolean }) => params.isSealed,
-  },
-  delays: {
-    candidacyDelay: ({ context }) => context.candidacyDelayMs,
-    balanceDelay: ({ context }) => context.balanceDelayMs,
-    plannerPause: ({ context }) => context.plannerPauseMs,
-  },
-});
+const base = leaderSetup;
 
 const noteCandidacyDelay = base.assign(({ event }) =>
   event.type === 'leader.absent' ? { candidacyDelayMs: event.delayMs } : {},
@@ -121,6 +28,8 @@ const notePlannerPause = base.assign(({ event }) =>
 );
 const armPlanner = base.raise({ type: 'planner.retry' }, { delay: 'plannerPause', id: 'planner' });
 const disarmPlanner = base.cancel('planner');
+/** A term is over: on to the next one, unless the worker leaves. */
+const afterTerm = [{ guard: 'isLeaving', target: 'departed' }, { target: 'following' }] as const;
 const disarmTerm = [base.cancel('balance'), disarmPlanner] as const;
 
 const planning = base.createStateConfig({
@@ -151,7 +60,6 @@ const planning = base.createStateConfig({
       tags: ['writing'],
       on: {
         'splits.seeded': { target: 'publishing', actions: 'publishPlan' },
-        'seeding.failed': { target: 'idle', actions: 'scheduleReplan' },
       },
     },
     publishing: {
@@ -168,7 +76,8 @@ const planning = base.createStateConfig({
       },
     },
     sealed: {
-      description: 'Every split of a final plan is stored; the planner is not asked again.',
+      description:
+        'Every split of a final plan is stored; the planner is asked again only if the plan is lost.',
       on: { 'plan.lost': { target: 'enumerating', actions: 'startPlanner' } },
     },
   },
@@ -291,7 +200,7 @@ export const leaderMachine = base.createMachine({
       tags: ['writing'],
       on: {
         'worker.parting': { actions: noteLeaving },
-        'term.closed': [{ guard: 'isLeaving', target: 'departed' }, { target: 'following' }],
+        'term.closed': afterTerm,
       },
     },
     deposed: {
@@ -300,7 +209,7 @@ export const leaderMachine = base.createMachine({
       tags: ['alert'],
       on: {
         'worker.parting': { actions: noteLeaving },
-        'term.closed': [{ guard: 'isLeaving', target: 'departed' }, { target: 'following' }],
+        'term.closed': afterTerm,
       },
     },
     departed: {
@@ -310,92 +219,3 @@ export const leaderMachine = base.createMachine({
     },
   },
 });
-
-const OUTSIDE = ['following', 'campaigning', 'resigning', 'deposed'];
-const PLANNING = ['idle', 'enumerating', 'seeding', 'publishing', 'sealed'];
-const BALANCING = ['settled', 'dirty', 'publishing'];
-const JUDGING = ['open', 'reading', 'recording', 'decided'];
-
-/** Every state in which none of these substates of a region is active. */
-function outside(region: string, all: readonly string[], ...handled: string[]): string[] {
-  const idle = all.filter((state) => !handled.includes(state));
-  return [...OUTSIDE, ...idle.map((state) => `leading.${region}.${state}`)];
-}
-
-const LATE = 'An answer to work of a term or a step that is over.';
-
-export const leaderIgnores: readonly Ignored[] = [
-  { event: '*', states: ['departed'], why: 'The worker stands for election no more.' },
-  {
-    event: 'leader.absent',
-    states: ['campaigning', 'leading', 'resigning', 'deposed'],
-    why: 'Standing already, or ending a term first.',
-  },
-  {
-    event: 'leader.seen',
-    states: ['leading', 'resigning', 'deposed'],
-    why: 'A foreign leader ends the term by term.lost.',
-  },
-  {
-    event: 'candidacy.due',
-    states: ['campaigning', 'leading', 'resigning', 'deposed'],
-    why: 'The timer is disarmed; it may have fired just now.',
-  },
-  { event: 'session.opened', states: ['following', 'leading', 'resigning', 'deposed'], why: LATE },
-  {
-    event: 'session.expired',
-    states: ['following', 'resigning', 'deposed'],
-    why: 'No term hangs on it; an ending term is closed by its own answer.',
-  },
-  {
-    event: 'election.won',
-    states: ['following', 'leading', 'resigning', 'deposed'],
-    why: 'Won under a session that was given up: closing it deletes the key (R3).',
-  },
-  { event: 'election.lost', states: ['following', 'leading', 'resigning', 'deposed'], why: LATE },
-  { event: 'term.lost', states: OUTSIDE, why: 'No term is running.' },
-  { event: 'term.unhealthy', states: OUTSIDE, why: 'No term is running.' },
-  { event: 'term.closed', states: ['following', 'campaigning', 'leading'], why: LATE },
-  {
-    event: 'plan.due',
-    states: outside('planning', PLANNING, 'idle'),
-    why: 'A run is under way, or none is needed.',
-  },
-  { event: 'plan.kept', states: outside('planning', PLANNING, 'idle'), why: LATE },
-  {
-    event: 'plan.lost',
-    states: outside('planning', PLANNING, 'idle', 'sealed'),
-    why: 'The run under way publishes the plan anew.',
-  },
-  { event: 'planner.returned', states: outside('planning', PLANNING, 'enumerating'), why: LATE },
-  { event: 'planner.threw', states: outside('planning', PLANNING, 'enumerating'), why: LATE },
-  { event: 'planner.retry', states: outside('planning', PLANNING, 'enumerating'), why: LATE },
-  { event: 'splits.seeded', states: outside('planning', PLANNING, 'seeding'), why: LATE },
-  { event: 'seeding.failed', states: outside('planning', PLANNING, 'seeding'), why: LATE },
-  { event: 'plan.published', states: outside('planning', PLANNING, 'publishing'), why: LATE },
-  {
-    event: 'inputs.changed',
-    states: outside('balancing', BALANCING, 'settled', 'publishing'),
-    why: 'A decision is due already, or another worker decides.',
-  },
-  { event: 'balance.due', states: outside('balancing', BALANCING, 'dirty'), why: LATE },
-  {
-    event: 'assignments.written',
-    states: outside('balancing', BALANCING, 'publishing'),
-    why: LATE,
-  },
-  {
-    event: 'judgement.due',
-    states: outside('judging', JUDGING, 'open'),
-    why: 'Being judged already, or another worker judges.',
-  },
-  {
-    event: 'judgement.open',
-    states: outside('judging', JUDGING, 'reading', 'recording'),
-    why: LATE,
-  },
-  { event: 'judgement.reached', states: outside('judging', JUDGING, 'reading'), why: LATE },
-  { event: 'verdict.written', states: outside('judging', JUDGING, 'recording'), why: LATE },
-  { event: 'verdict.found', states: outside('judging', JUDGING, 'open'), why: LATE },
-  { event: 'verdict.cleared', states: outside('judging', JUDGING, 'decided'), why: LATE },
-];

@@ -5,23 +5,8 @@
  * test/machines.
  */
 import { setup } from 'xstate';
-import type { Ignored, Tag } from './chart.ts';
-
-export interface PeerContext {
-  readonly instance: string;
-  readonly rebalanceDelayMs: number;
-}
-
-export interface PeerInput {
-  readonly instance: string;
-  readonly rebalanceDelayMs: number;
-}
-
-export type PeerEvent =
-  | { type: 'peer.announced' }
-  | { type: 'peer.parting' }
-  | { type: 'peer.vanished' }
-  | { type: 'delay.elapsed' };
+import type { Tag } from './chart.ts';
+import type { PeerContext, PeerEvent, PeerInput } from './peer.events.ts';
 
 const base = setup({
   types: {
@@ -82,18 +67,3 @@ export const peerMachine = base.createMachine({
     },
   },
 });
-
-export const peerIgnores: readonly Ignored[] = [
-  {
-    event: 'peer.announced',
-    states: ['present'],
-    why: 'It is there already; it announced something else.',
-  },
-  { event: 'peer.vanished', states: ['withheld', 'gone'], why: 'Known to be missing.' },
-  { event: 'peer.parting', states: ['gone'], why: 'It has left.' },
-  {
-    event: 'delay.elapsed',
-    states: ['present', 'gone'],
-    why: 'The timer is disarmed; it may have fired just now.',
-  },
-];

@@ -5,50 +5,8 @@
  * reads a clock: events bring the time they happened at. Rules: R30-R41. Tests: test/machines.
  */
 import { setup } from 'xstate';
-import type { Ignored, Tag } from './chart.ts';
-
-/** Why a split is not wanted here any more. */
-export type WithdrawalReason = 'unassigned' | 'paused' | 'stopping';
-
-/** What the last write of a tenancy does. */
-export type Ending = 'release' | 'force' | 'complete' | 'fail';
-
-export interface TenancyContext {
-  readonly split: string;
-  readonly drainDeadlineMs: number;
-  /** Null while the split is wanted. */
-  readonly withdrawnFor: WithdrawalReason | null;
-  /** When the running drain was first asked for; survives a cancel, not a resume (R34). */
-  readonly drainStartedAtMs: number | null;
-  /** How long the armed timer runs. */
-  readonly timerMs: number;
-  readonly ending: Ending | null;
-}
-
-export interface TenancyInput {
-  readonly split: string;
-  readonly drainDeadlineMs: number;
-}
-
-export type TenancyEvent =
-  | { type: 'claim.due' }
-  | { type: 'claim.won' }
-  | { type: 'claim.lost' }
-  | { type: 'assignment.withdrawn'; reason: WithdrawalReason; atMs: number }
-  | { type: 'assignment.regained'; atMs: number }
-  | { type: 'split.ended' }
-  | { type: 'split.complete' }
-  | { type: 'split.fail' }
-  | { type: 'split.release' }
-  | { type: 'drain.finished' }
-  | { type: 'drain.declined' }
-  | { type: 'drain.expired' }
-  | { type: 'intake.resumed' }
-  | { type: 'progress.landed' }
-  | { type: 'ending.landed'; quarantined: boolean }
-  | { type: 'tenancy.fenced' }
-  | { type: 'lease.deleted' }
-  | { type: 'session.expired' };
+import type { Tag } from './chart.ts';
+import type { Ending, TenancyContext, TenancyEvent, TenancyInput } from './tenancy.events.ts';
 
 const base = setup({
   types: {
@@ -109,6 +67,14 @@ const forgetDrain = base.assign({ drainStartedAtMs: null });
 const armTimer = base.raise({ type: 'drain.expired' }, { delay: 'drainTimer', id: 'drain' });
 const disarmTimer = base.cancel('drain');
 const endWith = (ending: Ending) => base.assign({ ending });
+/** The last write goes out. */
+const closeWith = (ending: Ending) =>
+  ({ target: 'closing', actions: [endWith(ending), 'requestEnding'] }) as const;
+/** The same, taken from the handler. */
+const forceOut = {
+  target: 'closing',
+  actions: [endWith('force'), 'loseGrant', 'requestEnding'],
+} as const;
 
 export const tenancyMachine = base.createMachine({
   id: 'tenancy',
@@ -167,12 +133,9 @@ export const tenancyMachine = base.createMachine({
               target: 'draining',
               actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],
             },
-            'split.complete': {
-              target: 'closing',
-              actions: [endWith('complete'), 'requestEnding'],
-            },
-            'split.fail': { target: 'closing', actions: [endWith('fail'), 'requestEnding'] },
-            'split.release': { target: 'closing', actions: [endWith('release'), 'requestEnding'] },
+            'split.complete': closeWith('complete'),
+            'split.fail': closeWith('fail'),
+            'split.release': closeWith('release'),
             'lease.deleted': { target: '#tenancy.lostStarved', actions: 'loseGrant' },
           },
         },
@@ -188,21 +151,12 @@ export const tenancyMachine = base.createMachine({
               target: 'cancelledDrain',
               actions: [noteWanted, 'markLease', 'withdrawRequest'],
             },
-            'drain.finished': { target: 'closing', actions: [endWith('release'), 'requestEnding'] },
-            'split.complete': {
-              target: 'closing',
-              actions: [endWith('complete'), 'requestEnding'],
-            },
-            'split.fail': { target: 'closing', actions: [endWith('fail'), 'requestEnding'] },
-            'split.release': { target: 'closing', actions: [endWith('release'), 'requestEnding'] },
-            'drain.declined': {
-              target: 'closing',
-              actions: [endWith('force'), 'loseGrant', 'requestEnding'],
-            },
-            'drain.expired': {
-              target: 'closing',
-              actions: [endWith('force'), 'loseGrant', 'requestEnding'],
-            },
+            'drain.finished': closeWith('release'),
+            'split.complete': closeWith('complete'),
+            'split.fail': closeWith('fail'),
+            'split.release': closeWith('release'),
+            'drain.declined': forceOut,
+            'drain.expired': forceOut,
             'lease.deleted': { target: '#tenancy.lostStarved', actions: 'loseGrant' },
           },
         },
@@ -220,17 +174,11 @@ export const tenancyMachine = base.createMachine({
               target: 'draining',
               actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],
             },
-            'drain.finished': { target: 'closing', actions: [endWith('release'), 'requestEnding'] },
-            'split.complete': {
-              target: 'closing',
-              actions: [endWith('complete'), 'requestEnding'],
-            },
-            'split.fail': { target: 'closing', actions: [endWith('fail'), 'requestEnding'] },
-            'split.release': { target: 'closing', actions: [endWith('release'), 'requestEnding'] },
-            'drain.expired': {
-              target: 'closing',
-              actions: [endWith('force'), 'loseGrant', 'requestEnding'],
-            },
+            'drain.finished': closeWith('release'),
+            'split.complete': closeWith('complete'),
+            'split.fail': closeWith('fail'),
+            'split.release': closeWith('release'),
+            'drain.expired': forceOut,
             'lease.deleted': { target: '#tenancy.lostStarved', actions: 'loseGrant' },
           },
         },
@@ -298,94 +246,3 @@ export const tenancyMachine = base.createMachine({
     },
   },
 });
-
-const ENDED = [
-  'dismissed',
-  'released',
-  'completed',
-  'failed',
-  'quarantined',
-  'lostFenced',
-  'lostStarved',
-  'lostRevoked',
-];
-const HOLDING = ['held.owned', 'held.draining', 'held.cancelledDrain'];
-const UNHELD = ['awaiting', 'claiming'];
-
-export const tenancyIgnores: readonly Ignored[] = [
-  { event: '*', states: ENDED, why: 'The tenancy is over; an answer may still be under way.' },
-  { event: 'claim.due', states: ['claiming', ...HOLDING, 'held.closing'], why: 'Claimed already.' },
-  {
-    event: 'claim.won',
-    states: ['awaiting', ...HOLDING, 'held.closing'],
-    why: 'One claim, one answer.',
-  },
-  {
-    event: 'claim.lost',
-    states: ['awaiting', ...HOLDING, 'held.closing'],
-    why: 'One claim, one answer.',
-  },
-  {
-    event: 'assignment.regained',
-    states: ['awaiting', 'held.owned', 'held.cancelledDrain'],
-    why: 'Wanted already.',
-  },
-  {
-    event: 'assignment.withdrawn',
-    states: ['held.closing'],
-    why: 'It is being given up; a new tenancy follows if the split is named again (R40).',
-  },
-  {
-    event: 'assignment.regained',
-    states: ['held.draining'],
-    why: 'A stop is not taken back (R34).',
-  },
-  { event: 'assignment.regained', states: ['held.closing'], why: 'The last write is out (R34).' },
-  {
-    event: 'split.ended',
-    states: ['claiming', ...HOLDING, 'held.closing'],
-    why: 'The answer to the write in flight decides, not what others saw.',
-  },
-  ...['split.complete', 'split.fail', 'split.release'].map((event) => ({
-    event,
-    states: [...UNHELD, 'held.closing'],
-    why: 'Nothing is granted, or the end is being written.',
-  })),
-  {
-    event: 'drain.finished',
-    states: [...UNHELD, 'held.owned', 'held.closing'],
-    why: 'No drain runs here; an answer to a request that was withdrawn.',
-  },
-  {
-    event: 'drain.declined',
-    states: [...UNHELD, 'held.owned', 'held.closing'],
-    why: 'No drain runs here; an answer to a request that was withdrawn.',
-  },
-  {
-    event: 'drain.expired',
-    states: [...UNHELD, 'held.owned', 'held.closing'],
-    why: 'The timer is disarmed; it may have fired in the same instant.',
-  },
-  {
-    event: 'intake.resumed',
-    states: [...UNHELD, 'held.owned', 'held.draining', 'held.closing'],
-    why: 'Only a cancelled drain resumes.',
-  },
-  {
-    event: 'progress.landed',
-    states: [...UNHELD, 'held.owned', 'held.draining', 'held.closing'],
-    why: 'Only the silence clock of a cancelled drain listens to commits.',
-  },
-  {
-    event: 'ending.landed',
-    states: [...UNHELD, ...HOLDING],
-    why: 'No ending was asked for.',
-  },
-  { event: 'tenancy.fenced', states: UNHELD, why: 'Nothing is held.' },
-  { event: 'lease.deleted', states: UNHELD, why: 'Another owner’s lease; the claim decides.' },
-  {
-    event: 'lease.deleted',
-    states: ['held.closing'],
-    why: 'The ending deletes the lease itself; its answer decides.',
-  },
-];

@@ -5,30 +5,8 @@
  * outcome is settled by sending the same transactions again (R1), never by reading. Tests: test/machines.
  */
 import { setup } from 'xstate';
-import type { Ignored, Tag } from './chart.ts';
-
-export interface WritingContext {
-  readonly lane: number;
-  /** Sends of the present batch that were not answered. */
-  readonly unanswered: number;
-  readonly resendMs: number;
-  readonly resendMsMax: number;
-}
-
-export interface WritingInput {
-  readonly lane: number;
-  readonly resendMs: number;
-  readonly resendMsMax: number;
-}
-
-export type WritingEvent =
-  | { type: 'batch.submitted' }
-  | { type: 'batch.unanswered' }
-  | { type: 'batch.answered' }
-  | { type: 'batch.abandoned' }
-  | { type: 'resend.due' }
-  | { type: 'lane.rested' }
-  | { type: 'lane.closed' };
+import type { Tag } from './chart.ts';
+import type { WritingContext, WritingEvent, WritingInput } from './writing.events.ts';
 
 /** Doublings of the pause between two sends. */
 const DOUBLINGS_MAX = 10;
@@ -102,25 +80,3 @@ export const writingMachine = base.createMachine({
     },
   },
 });
-
-export const writingIgnores: readonly Ignored[] = [
-  {
-    event: '*',
-    states: ['closed'],
-    why: 'An answer that comes after the lane closed decides nothing.',
-  },
-  { event: 'batch.submitted', states: ['writing', 'settling'], why: 'Writing already.' },
-  {
-    event: 'batch.answered',
-    states: ['idle', 'writing'],
-    why: 'An answer in time is no event of note.',
-  },
-  { event: 'batch.abandoned', states: ['idle', 'writing'], why: 'Nothing is unsettled.' },
-  { event: 'batch.unanswered', states: ['idle'], why: 'Nothing is on its way.' },
-  {
-    event: 'resend.due',
-    states: ['idle', 'writing'],
-    why: 'The timer is disarmed; it may have fired just now.',
-  },
-  { event: 'lane.rested', states: ['idle', 'settling'], why: 'Idle already, or not at rest.' },
-];

@@ -63,7 +63,6 @@ const leader: Payloads<LeaderEvent> = {
   'planner.threw': [{ pauseMs: 1_000 }],
   'planner.retry': [{}],
   'splits.seeded': [{}],
-  'seeding.failed': [{}],
   'plan.published': [{ isSealed: false }, { isSealed: true }],
   'inputs.changed': [{ delayMs: 200 }],
   'balance.due': [{}],

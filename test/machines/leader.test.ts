@@ -136,15 +136,6 @@ describe('planning', () => {
     expect(leader.asked()).toEqual(['startPlanner']);
   });
 
-  test('leader - a batch that cannot be seeded starts over with the planner', async () => {
-    const leader = await leading();
-    leader.sendAll('plan.due', 'planner.returned');
-    leader.asked();
-    leader.sendAll('seeding.failed');
-    expect(leader.asked()).toEqual(['scheduleReplan']);
-    expect(leader.state).toContain('planning.idle');
-  });
-
   test('leader - a sealed plan of an earlier term is kept', async () => {
     const leader = await leading();
     leader.sendAll('plan.kept');
@@ -169,7 +160,8 @@ describe('planning', () => {
     const leader = await leading();
     leader.sendAll('plan.kept', 'plan.lost', 'plan.lost');
     expect(leader.asked()).toEqual(['startPlanner']);
-    leader.sendAll('planner.returned', 'seeding.failed');
+    leader.sendAll('planner.returned', 'splits.seeded');
+    leader.send({ type: 'plan.published', isSealed: false });
     leader.asked();
     leader.sendAll('plan.lost');
     expect(leader.asked()).toEqual(['startPlanner']);
@@ -179,7 +171,9 @@ describe('planning', () => {
     const leader = await leading();
     leader.sendAll('plan.due');
     leader.send({ type: 'planner.threw', pauseMs: 1_000 });
-    leader.sendAll('planner.returned', 'seeding.failed', 'plan.due');
+    leader.sendAll('planner.returned', 'splits.seeded');
+    leader.send({ type: 'plan.published', isSealed: false });
+    leader.sendAll('plan.due');
     leader.asked();
     await leader.advance(10_000);
     expect(leader.asked()).toEqual([]);

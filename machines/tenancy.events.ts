@@ -1,0 +1,44 @@
+/** What the tenancy chart knows, is started with, and hears. Facts are `noun.past`, commands `noun.imperative`. */
+
+/** Why a split is not wanted here any more. */
+export type WithdrawalReason = 'unassigned' | 'paused' | 'stopping';
+
+/** What the last write of a tenancy does. */
+export type Ending = 'release' | 'force' | 'complete' | 'fail';
+
+export interface TenancyContext {
+  readonly split: string;
+  readonly drainDeadlineMs: number;
+  /** Null while the split is wanted. */
+  readonly withdrawnFor: WithdrawalReason | null;
+  /** When the running drain was first asked for; survives a cancel, not a resume (R34). */
+  readonly drainStartedAtMs: number | null;
+  /** How long the armed timer runs. */
+  readonly timerMs: number;
+  readonly ending: Ending | null;
+}
+
+export interface TenancyInput {
+  readonly split: string;
+  readonly drainDeadlineMs: number;
+}
+
+export type TenancyEvent =
+  | { type: 'claim.due' }
+  | { type: 'claim.won' }
+  | { type: 'claim.lost' }
+  | { type: 'assignment.withdrawn'; reason: WithdrawalReason; atMs: number }
+  | { type: 'assignment.regained'; atMs: number }
+  | { type: 'split.ended' }
+  | { type: 'split.complete' }
+  | { type: 'split.fail' }
+  | { type: 'split.release' }
+  | { type: 'drain.finished' }
+  | { type: 'drain.declined' }
+  | { type: 'drain.expired' }
+  | { type: 'intake.resumed' }
+  | { type: 'progress.landed' }
+  | { type: 'ending.landed'; quarantined: boolean }
+  | { type: 'tenancy.fenced' }
+  | { type: 'lease.deleted' }
+  | { type: 'session.expired' };

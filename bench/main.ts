@@ -7,12 +7,10 @@ interface Bench {
   run(flags: readonly string[], print: (line: string) => void): number | Promise<number>;
 }
 
-const CORE: string = './core.ts';
-
 /** Loaded only when asked for, so that one benchmark does not measure another's modules. */
 const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   assign: () => import('./assign.ts'),
-  core: () => import(CORE) as Promise<Bench>,
+  core: () => import('./core.ts'),
 };
 
 async function main([which = '', ...flags]: readonly string[]): Promise<number> {

@@ -3,7 +3,7 @@
  *
  * Rules: R16, R25-R29. A decision follows a change at once after quiet, then at most every 200 ms.
  */
-import type { LeaderEvent } from '../../machines/leader.machine.ts';
+import type { LeaderEvent } from '../../machines/leader.events.ts';
 import type { Timer } from '../base/clock.ts';
 import { ABSENT, compareDecimals } from '../base/decimals.ts';
 import type { InstanceId, SplitId } from '../base/ids.ts';

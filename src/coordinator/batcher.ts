@@ -6,9 +6,11 @@
  * send, until it is answered or no longer matters (R1). Session-bound items never share a batch with durable ones (R6).
  */
 import { type RunningChart, type ChartHost } from './chart-host.ts';
-import type { writingMachine, WritingEvent } from '../../machines/writing.machine.ts';
+import type { WritingEvent } from '../../machines/writing.events.ts';
+import type { writingMachine } from '../../machines/writing.machine.ts';
 import type { Revision } from '../base/decimals.ts';
-import { isLeaseholdError, LeaseholdError } from '../base/errors.ts';
+import { isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
+import { bytesOf, keyOf } from '../store/batch.ts';
 import {
   BATCH_BYTES_MAX,
   type BatchOutcome,
@@ -73,8 +75,6 @@ const BATCH_ITEMS_MAX = 60;
 const LANES_MAX = 4;
 const RESEND_MS = 100;
 const RESEND_MS_MAX = 2_000;
-/** Room for compares and framing around the values of one item. */
-const ITEM_OVERHEAD_BYTES = 512;
 
 /** Counts for the scale checks. */
 export interface BatchStats {
@@ -190,27 +190,29 @@ export class Batcher {
     const queue = this.#queue;
     let bytes = 0;
     let kept = 0;
-    for (let index = 0; index < queue.length; index += 1) {
+    let index = 0;
+    for (; index < queue.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
       const queued = queue[index]!;
       const first = batch[0];
       const travels = first === undefined || mayShare(first, queued);
       const mayGo = takesGuarded || queued.item.guard.length === 0;
-      if (batch.length >= BATCH_ITEMS_MAX || !travels || !mayGo) {
+      if (!travels || !mayGo) {
         queue[kept++] = queued;
         continue;
       }
       if (!this.#build(queued)) continue;
-      const size = bytesOf(queued.txn);
-      const collides = queued.txn.writes.some((write) => keys.has(writtenKey(write)));
+      const size = bytesOf({ guard: queued.item.guard, txns: [queued.txn] });
+      const collides = queued.txn.writes.some((write) => keys.has(keyOf(write)));
       if (collides || (first !== undefined && bytes + size > BATCH_BYTES_MAX)) {
         queue[kept++] = queued;
         continue;
       }
       bytes += size;
-      for (const write of queued.txn.writes) keys.add(writtenKey(write));
+      for (const write of queued.txn.writes) keys.add(keyOf(write));
       batch.push(queued);
     }
-    queue.length = kept;
+    // What stands behind a full batch is not looked at: the queue may hold thousands.
+    queue.splice(kept, index - kept);
     return batch;
   }
 
@@ -310,16 +312,6 @@ function mayShare(first: Queued, next: Queued): boolean {
     first.item.isSessionBound === next.item.isSessionBound &&
     first.item.guard === next.item.guard
   );
-}
-
-function writtenKey(write: Txn['writes'][number]): string {
-  return 'put' in write ? write.put : write.delete;
-}
-
-function bytesOf(txn: Txn): number {
-  let bytes = ITEM_OVERHEAD_BYTES;
-  for (const write of txn.writes) if ('put' in write) bytes += Buffer.byteLength(write.value);
-  return bytes;
 }
 
 /** Nothing to compare: the batch of a worker that writes for itself. */

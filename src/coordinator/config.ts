@@ -128,6 +128,8 @@ export interface Identity {
   readonly job: unknown;
   readonly prefix: unknown;
   readonly instanceId: unknown;
+  /** What the planner gave as its fingerprint. */
+  readonly fingerprint: unknown;
 }
 
 /** One broken rule. */
@@ -165,8 +167,8 @@ export function resolveConfig(
     else violations.push({ option: option.name, value: describe(value), rule: problem });
   }
   const config = withDefaults(usable);
-  // An option that breaks its own bounds stands at its default here, and is not reported twice.
-  violations.push(...relationViolations(config, usable));
+  const refused = new Set(violations.map(({ option }) => option));
+  violations.push(...relationViolations(config, refused));
   if (violations.length > 0) throw configError(violations);
   return config;
 }
@@ -178,7 +180,7 @@ function configError(violations: readonly Violation[]): LeaseholdError {
   });
 }
 
-function identityViolations({ job, prefix, instanceId }: Identity): Violation[] {
+function identityViolations({ job, prefix, instanceId, fingerprint }: Identity): Violation[] {
   const violations: Violation[] = [];
   for (const [option, value] of Object.entries({ job, instanceId })) {
     const problem = idProblem(value);
@@ -193,6 +195,13 @@ function identityViolations({ job, prefix, instanceId }: Identity): Violation[] 
       option: 'prefix',
       value: describe(prefix),
       rule: 'must be 1 to 256 characters of [A-Za-z0-9_/.-] and not end with /',
+    });
+  }
+  if (typeof fingerprint !== 'string' || fingerprint.length === 0) {
+    violations.push({
+      option: 'planner.fingerprint()',
+      value: describe(fingerprint),
+      rule: 'must return a string that is not empty',
     });
   }
   return violations;
@@ -226,8 +235,8 @@ function boundsProblem(option: OptionDescription, value: unknown): string | unde
   return undefined;
 }
 
-/** Relations between options; one that fails for a default, because its partner was refused, is not reported. */
-function relationViolations(config: WorkerConfig, given: Partial<WorkerConfig>): Violation[] {
+/** Relations between options; nothing is said about a value that was refused, because a default stands in its place. */
+function relationViolations(config: WorkerConfig, refused: ReadonlySet<string>): Violation[] {
   const { leaseDurationMs, opTimeoutMs } = config;
   const relations = [
     {
@@ -251,6 +260,6 @@ function relationViolations(config: WorkerConfig, given: Partial<WorkerConfig>):
   ] as const;
   return relations
     .filter(({ option, least }) => config[option] < least)
-    .filter(({ option, needs }) => given[option] !== undefined || given[needs] !== undefined)
+    .filter(({ option, needs }) => !refused.has(option) && !refused.has(needs))
     .map(({ option, rule }) => ({ option, value: describe(config[option]), rule }));
 }

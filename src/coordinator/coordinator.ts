@@ -94,11 +94,17 @@ export function createCoordinator(options: CoordinatorOptions): SplitCoordinator
 class Coordinator implements SplitCoordinator {
   readonly instanceId: InstanceId;
   readonly #engine: Engine;
+  /** Requests that wait in the mailbox; what it drops when it closes is refused. */
+  readonly #unheard = new Set<(error: LeaseholdError) => void>();
   #hasStarted = false;
 
   constructor(options: CoordinatorOptions) {
     this.#engine = new Engine(options);
     this.instanceId = this.#engine.core.me;
+    void this.#engine.departure.finished.then(() => {
+      for (const refuse of this.#unheard) refuse(stoppedError());
+      this.#unheard.clear();
+    });
   }
 
   start(): void {
@@ -147,9 +153,10 @@ class Coordinator implements SplitCoordinator {
 
   async release(splitIds: readonly string[]): Promise<void> {
     // A departure, whatever becomes of the single releases (R16).
-    const { departure, tenancies } = this.#engine;
-    const releases = splitIds.map((id) => tenancies.drained(id as SplitId, null));
-    if (this.#hasStarted) departure.begin('stopped', null);
+    const releases = splitIds.map((id) =>
+      this.#request((tenancies) => tenancies.drained(id as SplitId, null)),
+    );
+    if (this.#hasStarted) this.#engine.departure.begin('stopped', null);
     await Promise.allSettled(releases);
   }
 
@@ -201,21 +208,29 @@ class Coordinator implements SplitCoordinator {
     return this.#engine.status();
   }
 
-  /** Requests come in through the mailbox too; a commit in the middle of another message is no exception (R9). */
+  /**
+   * Requests come in through the mailbox too: one that is made while an event is told must not meet a chart in the middle
+   * of its step (R9).
+   */
   #request(ask: (tenancies: Tenancies) => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
-      const refuse = (error: unknown): void => {
-        reject(error as Error);
-      };
       if (this.#engine.isStopped) {
-        refuse(new LeaseholdError('E_STOPPED', 'the worker has stopped; nothing more is written'));
+        reject(stoppedError());
         return;
       }
-      try {
-        ask(this.#engine.tenancies).then(resolve, refuse);
-      } catch (error) {
-        refuse(error);
-      }
+      this.#unheard.add(reject);
+      this.#engine.core.mailbox.postQuietly(() => {
+        this.#unheard.delete(reject);
+        try {
+          ask(this.#engine.tenancies).then(resolve, reject);
+        } catch (error) {
+          reject(error);
+        }
+      });
     });
   }
+}
+
+function stoppedError(): LeaseholdError {
+  return new LeaseholdError('E_STOPPED', 'the worker has stopped; nothing more is written');
 }

@@ -57,10 +57,11 @@ export class Engine {
     const random = options.random ?? systemRandom();
     const instanceId = options.instanceId ?? `worker-${randomId(random).slice(0, 12)}`;
     const prefix = options.prefix ?? 'leasehold';
-    const identity = { job: options.job, prefix, instanceId };
+    const fingerprint = options.planner.fingerprint();
+    const identity = { job: options.job, prefix, instanceId, fingerprint };
     const config = resolveConfig({ ...options.config }, identity);
     this.#job = options.job;
-    this.#fingerprint = fingerprintOf(options);
+    this.#fingerprint = fingerprint;
     const clock = new TimerSet(options.clock ?? systemClock());
     const crash = (error: unknown): void => {
       this.#crash(error);
@@ -412,16 +413,6 @@ export class Engine {
       jitter(hash32(1, me), this.#rounds, config.reconcileIntervalMs),
     );
   }
-}
-
-function fingerprintOf(options: CoordinatorOptions): string {
-  const fingerprint: unknown = options.planner.fingerprint();
-  if (typeof fingerprint === 'string' && fingerprint.length > 0) return fingerprint;
-  throw new LeaseholdError(
-    'E_CONFIG_INVALID',
-    `planner.fingerprint() must return a string that is not empty, got ${describe(fingerprint)}`,
-    { details: { value: describe(fingerprint) } },
-  );
 }
 
 function stoppedError(): LeaseholdError {

@@ -3,7 +3,7 @@
  */
 import { ABSENT } from '../base/decimals.ts';
 import { LeaseholdError } from '../base/errors.ts';
-import { KEY_PREFIXES } from '../records/keys.ts';
+import { KEY_PREFIXES, parseKey } from '../records/keys.ts';
 import { planCodec, type PlanRecord } from '../records/records.ts';
 import type { Entry } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from './batcher.ts';
@@ -70,14 +70,16 @@ export function checkPlan(entry: Entry, fingerprint: string): PlanRecord {
 
 async function expectNoRecords(core: Core): Promise<void> {
   for (const prefix of [KEY_PREFIXES.specs, KEY_PREFIXES.splits]) {
-    const page = await core.gate.read(
+    const { entries } = await core.gate.readAll(
       { prefix: core.keys.root + prefix },
-      { limit: 1, keysOnly: true },
+      { keysOnly: true },
     );
-    if (page.kind === 'page' && page.entries.length > 0) {
+    // Keys of strangers prove nothing.
+    const ours = entries.find(({ key }) => parseKey(core.keys, key).kind !== 'alien');
+    if (ours !== undefined) {
       throw new LeaseholdError(
         'E_RECORD_MISSING',
-        `the plan at ${core.keys.plan} is gone while splits are there (${page.entries[0]!.key}) and nobody leads: ` +
+        `the plan at ${core.keys.plan} is gone while splits are there (${ours.key}) and nobody leads: ` +
           'restore it from a backup, or delete the keys of the job to start over',
         { details: { key: core.keys.plan } },
       );

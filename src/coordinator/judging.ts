@@ -3,7 +3,7 @@
  *
  * Rules: R21-R23. A verdict compares the plan's revision: a requeue in between is never overlooked.
  */
-import type { LeaderEvent } from '../../machines/leader.machine.ts';
+import type { LeaderEvent } from '../../machines/leader.events.ts';
 import type { Revision } from '../base/decimals.ts';
 import { isLeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
@@ -46,12 +46,10 @@ export class Judging {
   advance(term: Term): void {
     const { view } = this.#core;
     if (view.plan.kind !== 'seen' || view.isPaused || term.index.runnableCount > 0) return;
-    const { record, modRevision } = view.plan.plan;
+    const { record } = view.plan.plan;
     if (!record.sealed || record.verdict !== null) return;
-    const state = `${modRevision} ${term.index.version} ${term.generation}`;
-    if (state === this.#judged) return;
-    this.#judged = state;
-    this.#send({ type: 'judgement.due' });
+    // While a judgement runs, the chart drops this; what moved meanwhile is judged after it.
+    if (this.#stateOf(term) !== this.#judged) this.#send({ type: 'judgement.due' });
   }
 
   /** The plan changed: a verdict may have been taken back by a requeue. */
@@ -64,6 +62,7 @@ export class Judging {
 
   /** Reads the plan and every split at one revision, and decides. */
   read(term: Term): void {
+    this.#judged = this.#stateOf(term);
     this.#readAll().then(
       (reading) => {
         this.#core.mailbox.post(() => {
@@ -119,6 +118,12 @@ export class Judging {
       });
   }
 
+  #stateOf(term: Term): string {
+    const { plan } = this.#core.view;
+    const modRevision = plan.kind === 'seen' ? plan.plan.modRevision : plan.kind;
+    return `${modRevision} ${term.index.version} ${term.generation}`;
+  }
+
   #decide(term: Term, reading: Reading): void {
     const { keys, view } = this.#core;
     const decodedPlan = reading.plan === undefined ? null : planCodec.decode(reading.plan.value);
@@ -153,8 +158,9 @@ export class Judging {
       return;
     }
     this.#explain(decision.reason, decision.ids);
+    const isJudged = decision.reason !== 'paused' && this.#judged === this.#stateOf(term);
     for (const { id, entry, decoded } of splits) term.index.put(id, entry, decoded);
-    this.#judged = `${reading.plan!.modRevision} ${term.index.version} ${term.generation}`;
+    this.#judged = isJudged ? this.#stateOf(term) : '';
     this.#send({ type: 'judgement.open' });
     this.#send({ type: 'inputs.changed', delayMs: 0 });
   }

@@ -3,7 +3,8 @@
  *
  * Rules: R3, R15, R18-R20, R42. The leader key hangs on a session of its own.
  */
-import { leaderMachine, type LeaderEvent } from '../../machines/leader.machine.ts';
+import type { LeaderEvent } from '../../machines/leader.events.ts';
+import { leaderMachine } from '../../machines/leader.machine.ts';
 import { ABSENT, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
@@ -212,6 +213,7 @@ export class Leadership {
 
   #send(event: LeaderEvent): void {
     const wasLeading = this.#chart.isIn('leading');
+    const before = this.#chart.state;
     this.#chart.send(event);
     const isLeading = this.#chart.isIn('leading');
     if (wasLeading && !isLeading) {
@@ -221,7 +223,8 @@ export class Leadership {
     }
     if (!this.#chart.isIn('following')) this.#isCandidacyArmed = false;
     if (this.#chart.hasEnded) this.#onDeparted?.();
-    this.#core.mailbox.requestDecision();
+    // An event that changed nothing is nothing to decide on: asking for a decision each time could go round for ever.
+    if (this.#chart.state !== before) this.#core.mailbox.requestDecision();
   }
 
   /** First by rank, so that candidates come one after the other; then each third of a lease (R20). */

@@ -64,7 +64,8 @@ export class Mailbox {
     this.#isDecisionDue = true;
     queueMicrotask(() => {
       this.#isDecisionDue = false;
-      if (!this.#isClosed) this.#run(this.#decide);
+      // As a message: what is posted while deciding waits until the decision is taken.
+      this.postQuietly(this.#decide);
     });
   }
 

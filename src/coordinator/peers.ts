@@ -2,7 +2,8 @@
  * The other workers as this one sees them: one chart each, kept by every worker so that a new leader knows who is missing
  * and since when (R26).
  */
-import { peerMachine, type PeerEvent } from '../../machines/peer.machine.ts';
+import type { PeerEvent } from '../../machines/peer.events.ts';
+import { peerMachine } from '../../machines/peer.machine.ts';
 import { compareDecimals } from '../base/decimals.ts';
 import type { InstanceId } from '../base/ids.ts';
 import type { PresenceRecord } from '../records/records.ts';

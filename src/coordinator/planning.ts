@@ -3,7 +3,7 @@
  *
  * A run carries the term it started under; what comes back after the term is dropped (R19). Rules: R18, R21, R22, R42.
  */
-import type { LeaderEvent } from '../../machines/leader.machine.ts';
+import type { LeaderEvent } from '../../machines/leader.events.ts';
 import type { Timer } from '../base/clock.ts';
 import { ABSENT, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError, messageOf } from '../base/errors.ts';
@@ -23,11 +23,11 @@ const SEEDS_IN_FLIGHT_MAX = 1_000;
 
 /** What planning asks of the leadership. */
 export interface PlanningHooks {
-  send(event: LeaderEvent): void;
+  readonly send: (event: LeaderEvent) => void;
   /** Gives leadership up for cause, and for how long at least (R18). */
-  resign(holdOffMs: number, reason: string): void;
+  readonly resign: (holdOffMs: number, reason: string) => void;
   /** A split was found stored that the leader did not know: it must be read. */
-  known(split: SplitId): void;
+  readonly known: (split: SplitId) => void;
 }
 
 export class Planning {
@@ -63,7 +63,6 @@ export class Planning {
     run().then(
       (answer) => {
         mailbox.post(() => {
-          if (term.isOver) return;
           this.#answer = answer;
           this.#throws = 0;
           this.lastError = null;

@@ -3,7 +3,8 @@
  *
  * Rules: R3, R11, R13-R16. The worker's session belongs to it.
  */
-import { presenceMachine, type PresenceEvent } from '../../machines/presence.machine.ts';
+import type { PresenceEvent } from '../../machines/presence.events.ts';
+import { presenceMachine } from '../../machines/presence.machine.ts';
 import { ABSENT, compareDecimals, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
 import { randomId, type SessionId, type SplitId } from '../base/ids.ts';
@@ -151,6 +152,15 @@ export class Presence {
       return;
     }
     if (id === null || !session.isValid()) return;
+    const shown = this.#core.view.presences.get(this.#core.me);
+    if (shown !== undefined && shown.record.nonce !== this.#core.nonce) {
+      // Only a process's first announcement may overwrite another process (R14).
+      if (this.#hasBeenPresent) {
+        this.#reportTwin(shown.record);
+        return;
+      }
+      this.predecessorSession = shown.session ?? shown.record.session;
+    }
     this.#isWriting = true;
     this.#isAnnounceDue = false;
     this.#put(id, this.#core.view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT, 0);

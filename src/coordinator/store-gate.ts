@@ -6,7 +6,7 @@
  * comes later is ignored: the same write will be sent again, and its answer decides (R1).
  */
 import type { Observable } from 'rxjs';
-import type { Clock } from '../base/clock.ts';
+import type { Clock, Timer } from '../base/clock.ts';
 import type { Revision } from '../base/decimals.ts';
 import { LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
@@ -26,11 +26,17 @@ import { readAll, type Snapshot } from '../store/read-all.ts';
 
 type CallKind = 'read' | 'write';
 
+/** A call that nobody has answered. */
+interface Wait {
+  readonly reject: (error: LeaseholdError) => void;
+  timer: Timer | undefined;
+}
+
 export class StoreGate {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #opTimeoutMs: number;
-  readonly #waits = new Set<(error: LeaseholdError) => void>();
+  readonly #waits = new Set<Wait>();
   #isClosed = false;
 
   constructor(store: Store, clock: Clock, opTimeoutMs: number) {
@@ -106,7 +112,7 @@ export class StoreGate {
   /** Gives up every unanswered call and refuses new ones. */
   close(): void {
     this.#isClosed = true;
-    for (const giveUp of [...this.#waits]) giveUp(stopped());
+    for (const wait of [...this.#waits]) if (this.#end(wait)) wait.reject(stopped());
   }
 
   #bounded<T>(
@@ -117,33 +123,27 @@ export class StoreGate {
   ): Promise<T> {
     if (this.#isClosed) return Promise.reject(stopped());
     return new Promise<T>((resolve, reject) => {
-      const finish = (act: () => void): void => {
-        if (!this.#waits.delete(giveUp)) return;
-        this.#clock.clearTimeout(timer);
-        act();
-      };
-      const giveUp = (error: LeaseholdError): void => {
-        finish(() => {
-          reject(error);
-        });
-      };
-      const timer = this.#clock.setTimeout(() => {
-        giveUp(unanswered(kind, name, timeoutMs));
+      const wait: Wait = { reject, timer: undefined };
+      wait.timer = this.#clock.setTimeout(() => {
+        if (this.#end(wait)) reject(unanswered(kind, name, timeoutMs));
       }, timeoutMs);
-      this.#waits.add(giveUp);
+      this.#waits.add(wait);
       call({ timeoutMs }).then(
         (value) => {
-          finish(() => {
-            resolve(value);
-          });
+          if (this.#end(wait)) resolve(value);
         },
         (error: unknown) => {
-          finish(() => {
-            reject(error as Error);
-          });
+          if (this.#end(wait)) reject(error);
         },
       );
     });
+  }
+
+  /** Ends a wait; false when it had ended: what comes then is ignored. */
+  #end(wait: Wait): boolean {
+    if (!this.#waits.delete(wait)) return false;
+    if (wait.timer !== undefined) this.#clock.clearTimeout(wait.timer);
+    return true;
   }
 }
 

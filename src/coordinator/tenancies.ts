@@ -4,14 +4,14 @@
  *
  * Rules: R12, R16, R25, R27, R29-R41.
  */
-import {
-  type Ending,
-  type TenancyContext,
-  type TenancyEvent,
-  tenancyMachine,
-  type WithdrawalReason,
-} from '../../machines/tenancy.machine.ts';
-import { compareDecimals, type Epoch } from '../base/decimals.ts';
+import type {
+  Ending,
+  TenancyContext,
+  TenancyEvent,
+  WithdrawalReason,
+} from '../../machines/tenancy.events.ts';
+import { tenancyMachine } from '../../machines/tenancy.machine.ts';
+import { compareDecimals } from '../base/decimals.ts';
 import { isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
 import type { Progress as StoredProgress } from '../protocol/tenancy-records.ts';
@@ -23,6 +23,7 @@ import { Claims } from './claims.ts';
 import type { Core } from './core.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { fencedError, Tenancy, type Waiter } from './tenancy.ts';
+import { UnclearedEnds } from './uncleared-ends.ts';
 
 /** What tenancies ask of the rest of the worker. */
 export interface TenancyHooks {
@@ -30,12 +31,6 @@ export interface TenancyHooks {
   mayClaim(): boolean;
   /** The set of splits this worker cannot take changed (R27). */
   refusesChanged(): void;
-}
-
-/** How a tenancy of this process ended without clearing the record's owner (R31). */
-interface UnclearedEnd {
-  readonly epoch: Epoch;
-  waives: boolean;
 }
 
 const READ_OWN_MAX = 100;
@@ -47,7 +42,7 @@ export class Tenancies {
   readonly #leases: LeaseKeeper;
   readonly #machine: typeof tenancyMachine;
   readonly #bySplit = new Map<SplitId, Tenancy>();
-  readonly #unclearedEnds = new Map<SplitId, UnclearedEnd>();
+  readonly #unclearedEnds = new UnclearedEnds();
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
   /** Splits known to have ended; a requeue, or a new assignment, opens the question again. */
   readonly #over = new Set<SplitId>();
@@ -71,7 +66,7 @@ export class Tenancies {
         tenancy.send({ type: 'split.ended' });
       },
       neverStarted: (split, record) => {
-        this.#unclearedEnds.set(split, { epoch: record.epoch, waives: true });
+        this.#unclearedEnds.note(split, record.epoch, true);
       },
     });
     this.#machine = this.#provide();
@@ -155,10 +150,10 @@ export class Tenancies {
       tenancy.isStale = true;
       return;
     }
+    // After a stall the delete may be heard before the deadline fires; the stall is what ended the tenancy then (R31).
+    if (!this.#core.session.isValid()) return;
     if (change.entry === null) tenancy.send({ type: 'lease.deleted' });
-    else if (change.entry.session !== this.#core.session.id) {
-      tenancy.send({ type: 'tenancy.fenced' });
-    }
+    else if (change.entry.session !== this.#core.session.id) this.#fence(tenancy);
   }
 
   /** A split was parked, or an operator put it back. */
@@ -180,7 +175,7 @@ export class Tenancies {
   sessionExpired(hasStalled: boolean): void {
     for (const tenancy of [...this.#bySplit.values()]) {
       if (tenancy.epoch !== null) {
-        this.#unclearedEnds.set(tenancy.split, { epoch: tenancy.epoch, waives: !hasStalled });
+        this.#unclearedEnds.note(tenancy.split, tenancy.epoch, !hasStalled);
       }
       tenancy.send({ type: 'session.expired' });
     }
@@ -202,29 +197,30 @@ export class Tenancies {
   }
 
   complete(split: SplitId, epoch: string | null, progress: StoredProgress | null): Promise<void> {
-    return this.#endBy(split, epoch, { type: 'split.complete' }, progress, '');
+    return this.#endBy(split, epoch, { type: 'split.complete' }, { progress });
   }
 
   fail(split: SplitId, epoch: string | null, reason: string): Promise<void> {
-    return this.#endBy(split, epoch, { type: 'split.fail' }, null, reason);
+    return this.#endBy(split, epoch, { type: 'split.fail' }, { reason });
   }
 
   /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
   giveUp(split: SplitId, epoch: string | null): Promise<void> {
-    const wasHeld = this.#bySplit.get(split)?.mayCommit === true;
-    if (wasHeld && !this.#isStopping) {
+    const tenancy = this.#bySplit.get(split);
+    const isMeant = tenancy !== undefined && (epoch === null || tenancy.epoch === epoch);
+    if (isMeant && tenancy.mayCommit && !this.#isStopping) {
       const untilMs = this.#core.clock.nowMs() + this.#core.config.leaseDurationMs;
       this.#refusedUntilMs.set(split, untilMs);
       this.#hooks.refusesChanged();
     }
-    return this.#endBy(split, epoch, { type: 'split.release' }, null, '');
+    return this.#endBy(split, epoch, { type: 'split.release' });
   }
 
   /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
   drained(split: SplitId, epoch: string | null): Promise<void> {
     const isOwned = this.#bySplit.get(split)?.chart.isIn('held.owned') === true;
     const type = isOwned ? 'split.release' : 'drain.finished';
-    return this.#endBy(split, epoch, { type }, null, '');
+    return this.#endBy(split, epoch, { type });
   }
 
   /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
@@ -244,10 +240,9 @@ export class Tenancies {
     const sinceMs = this.#oldHandlers.get(split);
     if (sinceMs === undefined) return;
     this.#oldHandlers.delete(split);
-    const end = this.#unclearedEnds.get(split);
     // A handler that ignored `lost` is a reason to count the attempt (R31).
     const hasIgnored = this.#core.clock.nowMs() - sinceMs > this.#core.config.opTimeoutMs;
-    if (end !== undefined && hasIgnored) end.waives = false;
+    if (hasIgnored) this.#unclearedEnds.blame(split);
     this.#hooks.refusesChanged();
   }
 
@@ -335,15 +330,16 @@ export class Tenancies {
     if (this.#bySplit.get(tenancy.split) !== tenancy) return;
     this.#bySplit.delete(tenancy.split);
     const { state } = tenancy.chart;
-    const { split } = tenancy;
-    if (state === 'released' || state === 'failed') this.#unclearedEnds.delete(split);
+    const { split, epoch } = tenancy;
+    if (state === 'released' || state === 'failed') this.#unclearedEnds.forget(split);
     if (state === 'completed' || state === 'quarantined') {
-      this.#unclearedEnds.delete(split);
+      this.#unclearedEnds.forget(split);
       this.#over.add(split);
     }
-    if (state === 'lostStarved' && !this.#unclearedEnds.has(split) && tenancy.epoch !== null) {
+    const isNoted = epoch !== null && this.#unclearedEnds.has(split, epoch);
+    if (state === 'lostStarved' && !isNoted && epoch !== null) {
       // The key was deleted under a live session: no fault of the split's.
-      this.#unclearedEnds.set(split, { epoch: tenancy.epoch, waives: true });
+      this.#unclearedEnds.note(split, epoch, true);
     }
     if (state === 'released' && tenancy.wasGranted) this.released.push(split);
     if (state === 'lostRevoked') this.forced.push(split);
@@ -376,22 +372,22 @@ export class Tenancies {
     split: SplitId,
     epoch: string | null,
     event: TenancyEvent,
-    progress: StoredProgress | null,
-    reason: string,
+    { progress = null, reason = '' }: { progress?: StoredProgress | null; reason?: string } = {},
   ): Promise<void> {
     return this.#asked(split, epoch, (tenancy, waiter) => {
       const refusal = tenancy.wish(progress, reason, waiter);
       if (refusal !== null) return refusal;
       tenancy.send(event);
-      tenancy.dropWish();
+      // Asked for from within an event of the tenancy, the chart gets to it right after.
+      queueMicrotask(() => {
+        tenancy.dropWish();
+      });
       return null;
     });
   }
 
   #waivesAttempt(split: SplitId, record: SplitRecord): boolean {
-    if (record.nonce !== this.#core.nonce) return false;
-    const end = this.#unclearedEnds.get(split);
-    return end !== undefined && end.epoch === record.epoch && end.waives;
+    return record.nonce === this.#core.nonce && this.#unclearedEnds.waives(split, record.epoch);
   }
 
   #checkSome(tenancies: readonly Tenancy[]): void {
@@ -406,7 +402,7 @@ export class Tenancies {
             if (entry === undefined) view.warn(key, 'was deleted while it is owned');
             const decoded = entry === undefined ? undefined : splitCodec.decode(entry.value);
             const isMine = decoded?.kind === 'record' && decoded.record.epoch === tenancy.epoch;
-            if (!isMine) tenancy.send({ type: 'tenancy.fenced' });
+            if (!isMine) this.#fence(tenancy);
           }
         });
       },
@@ -415,6 +411,10 @@ export class Tenancies {
         if (!isLeaseholdError(error)) throw error;
       },
     );
+  }
+
+  #fence(tenancy: Tenancy): void {
+    if (!tenancy.isHandingBack) tenancy.send({ type: 'tenancy.fenced' });
   }
 
   #provide(): typeof tenancyMachine {

@@ -5,7 +5,7 @@
  * known, adopts what a conflict found when that is still this tenancy's, and answers whoever waits. Rules: R1, R2, R4,
  * R33, R36, R38.
  */
-import type { Ending, TenancyEvent, WithdrawalReason } from '../../machines/tenancy.machine.ts';
+import type { Ending, TenancyEvent, WithdrawalReason } from '../../machines/tenancy.events.ts';
 import { ABSENT, type Epoch, type Revision } from '../base/decimals.ts';
 import { LeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
@@ -90,6 +90,10 @@ export class Tenancy {
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
   #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
   #ending: EndingRequest | null = null;
+  /** The split is handed back, or was failed: the answer to that write decides, not who is seen to have it since (R4). */
+  isHandingBack = false;
+  /** A send of that write was not answered: it may have landed. */
+  #isHandbackUnknown = false;
 
   constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
     this.#core = core;
@@ -235,6 +239,9 @@ export class Tenancy {
         this.#isWriting = false;
         this.#onAnswer(answer, sent);
       },
+      failed: (error) => {
+        if (error.kind === 'indeterminate' && this.isHandingBack) this.#isHandbackUnknown = true;
+      },
     };
     this.#core.batcher.enqueue(item);
   }
@@ -251,6 +258,7 @@ export class Tenancy {
     }
     const ending = this.#ending;
     if (ending === null) return null;
+    this.isHandingBack = ending.kind !== 'complete';
     return { record: this.#endedRecord(record, ending), stamp, ending, commit: null };
   }
 
@@ -357,6 +365,13 @@ export class Tenancy {
       this.#landed({ ...sent, record }, found.modRevision);
       return;
     }
+    if (!isMine && this.#isHandbackUnknown) {
+      // An earlier send has landed, and somebody else has taken the split since (R4).
+      for (const waiter of waitersOf(sent)) waiter.resolve();
+      this.#ending = null;
+      this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
+      return;
+    }
     if (!isMine) {
       this.#fenced(sent);
       return;
@@ -372,6 +387,7 @@ export class Tenancy {
       return;
     }
     // Still this tenancy's: adopt what is there, and write anew on top of it.
+    this.#isHandbackUnknown = false;
     this.record = record;
     this.revision = found.modRevision;
     this.#again(sent);

@@ -111,7 +111,7 @@ class StoreOperator implements Operator {
 
   async requeue(splitId: string): Promise<void> {
     const split = splitIdOf(splitId);
-    const { plan, parked } = this.#keys;
+    const { plan } = this.#keys;
     const wanted = [this.#keys.split(split), plan, this.#keys.spec(split)];
     for (let conflicts = 0; conflicts < CONFLICTS_MAX; conflicts += 1) {
       const { entries, revision } = await this.#read(wanted);
@@ -128,11 +128,18 @@ class StoreOperator implements Operator {
         writes: [
           { put: wanted[0]!, value: splitCodec.encode(next, stamp), session: null },
           { put: plan, value: planCodec.encode(reopened(planRecord), stamp), session: null },
-          { delete: parked(split) },
+          { delete: this.#keys.parked(split) },
         ],
-        onConflict: [wanted[0]!],
+        onConflict: [wanted[0]!, plan],
       });
-      if (outcome.kind === 'committed' || isOwn(outcome.found[0] ?? null, stamp)) return;
+      if (outcome.kind === 'committed') return;
+      const [splitFound = null, planFound = null] = outcome.found;
+      // Claimed since, the split carries its owner's stamp; the plan still carries ours (R2).
+      const isOwn = [
+        splitFound === null ? undefined : splitCodec.decode(splitFound.value),
+        planFound === null ? undefined : planCodec.decode(planFound.value),
+      ].some((decoded) => decoded?.kind === 'record' && sameStamp(decoded.stamp, stamp));
+      if (isOwn) return;
     }
     throw new LeaseholdError(
       'E_STORE_UNREACHABLE',
@@ -232,11 +239,6 @@ function absentThen(key: string, write: Write): Txn {
 
 function reopened(plan: PlanRecord): PlanRecord {
   return { ...plan, verdict: null, requeues: plan.requeues + 1 };
-}
-
-function isOwn(entry: Entry | null, stamp: Stamp): boolean {
-  const decoded = entry === null ? null : splitCodec.decode(entry.value);
-  return decoded?.kind === 'record' && sameStamp(decoded.stamp, stamp);
 }
 
 function readOrThrow<T>(

@@ -57,7 +57,7 @@ export interface Codec<T extends RecordBase> {
   /** The fields of the record, in the order they are written. */
   readonly fields: readonly string[];
   encode(record: T, stamp: Stamp): string;
-  decode(text: string): Decoded<T>;
+  readonly decode: (text: string) => Decoded<T>;
 }
 
 /** Builds the codec of a record from its fields. */

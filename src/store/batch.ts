@@ -1,6 +1,6 @@
 /** What a batch must be before a store tries it, and how its compares are judged. */
-import { ABSENT } from '../../base/decimals.ts';
-import { invariant } from '../../base/errors.ts';
+import { ABSENT } from '../base/decimals.ts';
+import { invariant } from '../base/errors.ts';
 import {
   type Batch,
   BATCH_BYTES_MAX,
@@ -9,7 +9,7 @@ import {
   type Entry,
   type Key,
   type Write,
-} from '../port.ts';
+} from './port.ts';
 
 /** Most keys read when a compare fails (port). */
 const ON_CONFLICT_KEYS_MAX = 4;
@@ -20,7 +20,7 @@ export function keyOf(write: Write): Key {
 }
 
 /** Operations of a batch as etcd counts them: the outer count plus the largest inner count (R6). */
-export function operationsOf(batch: Batch): number {
+function operationsOf(batch: Batch): number {
   const inner = batch.txns.map((txn) =>
     Math.max(txn.compares.length, txn.writes.length, txn.onConflict.length),
   );

@@ -17,7 +17,7 @@ import { compareDecimals, type Revision, revisionOf } from '../base/decimals.ts'
 import { invariant, LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
 import type { Random } from '../base/random.ts';
-import { checkBatch, holds, keyOf } from './memory/batch.ts';
+import { checkBatch, holds, keyOf } from './batch.ts';
 import { type CommitCause, History } from './memory/history.ts';
 import {
   type AuditRecord,
@@ -127,7 +127,7 @@ class InMemoryStore implements MemoryStore {
     this.#historyRevisionsMax = historyRevisionsMax;
     this.#ledger = new Ledger({
       keepAudit: options.keepAudit ?? false,
-      classify: options.classify ?? ((key) => key.split('/')[2] ?? key),
+      classify: options.classify ?? kindOf,
     });
     this.#history = new History(historyRevisionsMax);
     this.#sessions = new Sessions({
@@ -353,6 +353,14 @@ function numberOf(revision: Revision): number {
   const number = Number(revision);
   invariant(number >= 1, `revision ${revision}: revisions of a store start at 1`);
   return number;
+}
+
+/** The third part of a key; all of it when there is none. */
+function kindOf(key: Key): string {
+  const second = key.indexOf('/', key.indexOf('/') + 1) + 1;
+  if (second === 0) return key;
+  const end = key.indexOf('/', second);
+  return key.slice(second, end === -1 ? undefined : end);
 }
 
 function expired(id: SessionId): LeaseholdError {

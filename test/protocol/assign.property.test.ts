@@ -101,6 +101,29 @@ describe('assign: oracles', () => {
     check(any, (input) => expect(plain(assign(input))).toEqual(slowAssign(input)));
   });
 
+  test('assign - takes the moves of the slow decision where one instance has to share with all', () => {
+    const anyPile = fc.record({
+      weights: fc.array(fc.integer({ min: 1, max: 60 }), {
+        minLength: 4,
+        maxLength: 30,
+        size: 'max',
+      }),
+      count: fc.integer({ min: 2, max: 5 }),
+      strays: fc.nat({ max: 8 }),
+    });
+    fc.assert(
+      fc.property(anyPile, ({ weights, count, strays }) => {
+        const instances = Array.from({ length: count }, (_, index) => instance(`w${index}`, 40));
+        const splits = weights.map((weight, index) =>
+          split(`s${index}`, weight, index < strays ? `w${index % count}` : 'w0'),
+        );
+        const input = fleet(instances, splits);
+        expect(plain(assign(input))).toEqual(slowAssign(input));
+      }),
+      { numRuns: 500 },
+    );
+  });
+
   test('assign - no neighbour of a tiny result has a smaller sum of squared loads', () => {
     const tiny = anyFleet({ instancesMax: 4, splitsMax: 6, slotsMax: 4 });
     check(tiny, (input) => {

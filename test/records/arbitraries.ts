@@ -18,8 +18,8 @@ export const anyId = fc.oneof(
   fc.constantFrom('__proto__', 'constructor', 'toString', 'plan', 'paused', '-', '_', '0'),
 );
 
-export const anyCount = fc.oneof(fc.maxSafeNat(), fc.integer({ min: 0, max: 5 }));
-export const anyDecimal = fc.bigInt({ min: 0n, max: 10n ** 39n - 1n }).map(String);
+const anyCount = fc.oneof(fc.maxSafeNat(), fc.integer({ min: 0, max: 5 }));
+const anyDecimal = fc.bigInt({ min: 0n, max: 10n ** 39n - 1n }).map(String);
 const anySigned = fc.bigInt({ min: -(10n ** 39n) + 1n, max: 10n ** 39n - 1n }).map(String);
 const anyBytes = fc
   .uint8Array({ maxLength: 40 })

@@ -6,6 +6,7 @@ import { finalPlan, Fleet, ids, LEASE_MS, type SeamWorker } from '../support/fle
 import {
   completeAll,
   eventsOf,
+  handBackAll,
   isLeaderWrite,
   leaderSession,
   placesOf,
@@ -44,13 +45,7 @@ async function settled<Names extends readonly string[]>(
   const held = (): number => workers.reduce((sum, { held: splits }) => sum + splits.size, 0);
   const isEven = (): boolean =>
     workers.every(({ held: splits }) => splits.size === count / names.length);
-  // Splits move only when they are handed back.
-  for (const { coordinator } of workers) {
-    coordinator.listen((event) => {
-      if (event.type !== 'revokeRequested') return;
-      void coordinator.releaseDrained([event.splitId], event.epoch).catch(() => undefined);
-    });
-  }
+  for (const worker of workers) handBackAll(worker);
   await fleet.until(`${count} held`, () => held() === count && isEven());
   await fleet.advance(1_000);
   return workers;

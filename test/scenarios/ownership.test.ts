@@ -3,7 +3,15 @@ import { afterEach, describe, expect, test } from '@jest/globals';
 import type { SessionId, SplitId } from '../../src/base/ids.ts';
 import { leaseCodec, splitCodec } from '../../src/records/records.ts';
 import { looksAt, writesTo } from '../../src/store/faults.ts';
-import { finalPlan, Fleet, ids, LEASE_MS, type SeamWorker, watched } from '../support/fleet.ts';
+import {
+  completeAtOnce,
+  finalPlan,
+  Fleet,
+  ids,
+  LEASE_MS,
+  type SeamWorker,
+  watched,
+} from '../support/fleet.ts';
 import {
   assignmentWrites,
   commitHeld,
@@ -83,6 +91,20 @@ describe('racing workers', () => {
   });
 });
 
+describe('a single worker', () => {
+  test('a single worker - runs its handler once per split and resolves to the verdict', async () => {
+    fleet = new Fleet();
+    const handled: string[] = [];
+    const a = fleet.worker('a', async (grant) => {
+      handled.push(grant.split.id);
+      await completeAtOnce(grant);
+    });
+    await fleet.until('the end', () => a.run.state !== 'pending');
+    expect(a.run.value).toMatchObject({ kind: 'complete', completed: 4 });
+    expect(handled.sort()).toEqual(['s1', 's2', 's3', 's4']);
+  });
+});
+
 describe('a dead worker', () => {
   test('a dead worker - is followed no earlier than a lease after its last renewal, with its progress', async () => {
     fleet = new Fleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
@@ -104,7 +126,7 @@ describe('a dead worker', () => {
 
     const { epoch, watermark, state } = b.held.get('t0')!;
     expect(watermark).toBe(42n);
-    expect(new TextDecoder().decode(state!)).toBe('resume here');
+    expect(new TextDecoder().decode(state)).toBe('resume here');
     expect(BigInt(epoch)).toBeGreaterThan(BigInt(a.held.get('t0')!.epoch));
     expect(b.held.get('t1')).toMatchObject({ watermark: null, state: null });
     // A death costs each split an attempt (R31).
@@ -156,6 +178,19 @@ describe('a restarted worker', () => {
     await fleet.until('it leads again', () => restarted.coordinator.status().isLeading, LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
     expect(eventsOf(restarted, 'lost')).toEqual([]);
+  });
+
+  test('a restarted worker - ends the session of the process before it also when it saw that one first', async () => {
+    fleet = new Fleet({ planner: finalPlan(['m0']) });
+    const old = await startAlone('pod-1', 1);
+    const oldSession = sessionOf(fleet, 'pod-1')! as SessionId;
+    old.crash();
+    const restarted = fleet.seam('pod-1');
+    // Its own session is late, so what it follows is listed before it announces itself.
+    restarted.client.when('openSession').delay(400);
+    await fleet.until('reclaimed', () => restarted.held.size === 1, 2_000);
+    const isGone = (): boolean => !fleet.store.liveSessions.includes(oldSession);
+    await fleet.until('the old session is closed', isGone, LEASE_MS / 3);
   });
 });
 

@@ -49,7 +49,7 @@ export function landings(store: MemoryStore, name: TransactionName, id?: string)
 }
 
 /** One way for a call to go wrong. */
-export interface Fault {
+interface Fault {
   readonly name: string;
   /** Calls that go wrong before one goes well. */
   readonly times: number;
@@ -128,7 +128,7 @@ export function violations(store: MemoryStore): string[] {
       found.push(...splitProblems(before, after).map((one) => `${where}: ${one}`));
     if (after.owner === null) continue;
     const epoch = `${record.cluster} ${record.key} ${String(after.epoch)}`;
-    const owner = `${String(after.owner)} ${String(after.nonce)}`;
+    const owner = JSON.stringify([after.owner, after.nonce]);
     if ((owners.get(epoch) ?? owner) !== owner) found.push(`${where}: two owners in one epoch`);
     owners.set(epoch, owner);
   }

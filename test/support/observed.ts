@@ -150,3 +150,20 @@ export function completeAll(seam: SeamWorker, watermark = 1): void {
       });
   });
 }
+
+/** Hands every split back as soon as it is asked for. */
+export function handBackAll(seam: SeamWorker): void {
+  seam.coordinator.listen((event) => {
+    if (event.type !== 'revokeRequested') return;
+    seam.coordinator.releaseDrained([event.splitId], event.epoch).then(
+      () => {
+        seam.held.delete(event.splitId);
+        seam.asked.delete(event.splitId);
+      },
+      (error: unknown) => {
+        // Lost meanwhile.
+        if (!isLeaseholdError(error)) throw error;
+      },
+    );
+  });
+}

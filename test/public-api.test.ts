@@ -1,0 +1,228 @@
+/** What the package exports, by name, and whose types its declarations show. A change here is a change for every user. */
+import path from 'node:path';
+import { describe, expect, test } from '@jest/globals';
+import ts from 'typescript';
+import * as machines from '../machines/index.ts';
+import * as leasehold from '../src/index.ts';
+import * as testing from '../src/testing/index.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '..');
+const ENTRIES = ['src/index.ts', 'src/testing/index.ts', 'machines/index.ts'] as const;
+/** Packages that must not show through. */
+const HIDDEN = ['rxjs', 'xstate', 'etcd3'];
+
+function programOf(): ts.Program {
+  const { config } = ts.readConfigFile(path.join(ROOT, 'tsconfig.json'), ts.sys.readFile);
+  const { options } = ts.parseJsonConfigFileContent(config, ts.sys, ROOT);
+  return ts.createProgram(
+    ENTRIES.map((entry) => path.join(ROOT, entry)),
+    { ...options, noEmit: true },
+  );
+}
+
+const program = programOf();
+const checker = program.getTypeChecker();
+
+function exportsOf(entry: (typeof ENTRIES)[number]): ts.Symbol[] {
+  const file = program.getSourceFile(path.join(ROOT, entry))!;
+  return checker
+    .getExportsOfModule(checker.getSymbolAtLocation(file)!)
+    .map((symbol) =>
+      symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol,
+    );
+}
+
+function namesOf(entry: (typeof ENTRIES)[number]): string[] {
+  const file = program.getSourceFile(path.join(ROOT, entry))!;
+  return checker
+    .getExportsOfModule(checker.getSymbolAtLocation(file)!)
+    .map(({ name }) => name)
+    .sort();
+}
+
+/** The hidden package that declares a symbol, if one does. */
+function packageOf(symbol: ts.Symbol): string | undefined {
+  const file = symbol.declarations?.[0]?.getSourceFile().fileName ?? '';
+  return HIDDEN.find((name) => file.includes(`/node_modules/${name}/`));
+}
+
+/**
+ * Follows everything that the declaration of a symbol shows to a user: types of fields, parameters and results, by name,
+ * into our own files. Bodies and private members are not shown.
+ */
+function shownFrom(symbols: readonly ts.Symbol[]): Set<string> {
+  const leaks = new Set<string>();
+  const seen = new Set<ts.Symbol>();
+  const visitSymbol = (symbol: ts.Symbol, from: string): void => {
+    const target = symbol.flags & ts.SymbolFlags.Alias ? checker.getAliasedSymbol(symbol) : symbol;
+    const hidden = packageOf(target);
+    if (hidden !== undefined) leaks.add(`${from} shows ${target.name} of ${hidden}`);
+    if (hidden !== undefined || seen.has(target)) return;
+    seen.add(target);
+    for (const declaration of target.declarations ?? []) {
+      if (!declaration.getSourceFile().fileName.startsWith(`${ROOT}/node_modules/`)) {
+        visitNode(declaration, target.name);
+      }
+    }
+  };
+  const visitNode = (node: ts.Node, from: string): void => {
+    if (ts.isBlock(node) || ts.isPrivateIdentifier(node)) return;
+    const isPrivate =
+      ts.isClassElement(node) && node.name !== undefined && ts.isPrivateIdentifier(node.name);
+    if (isPrivate) return;
+    if (ts.isVariableDeclaration(node) || ts.isPropertyDeclaration(node)) {
+      if (node.type !== undefined) visitNode(node.type, from);
+      else visitType(checker.getTypeAtLocation(node), from);
+      return;
+    }
+    if (ts.isIdentifier(node)) {
+      const symbol = checker.getSymbolAtLocation(node);
+      if (symbol !== undefined && symbol.declarations?.[0] !== node.parent)
+        visitSymbol(symbol, from);
+      return;
+    }
+    ts.forEachChild(node, (child) => visitNode(child, from));
+  };
+  const visitType = (type: ts.Type, from: string): void => {
+    const symbol = type.aliasSymbol ?? type.getSymbol();
+    if (symbol !== undefined) visitSymbol(symbol, from);
+  };
+  for (const symbol of symbols) visitSymbol(symbol, symbol.name);
+  return leaks;
+}
+
+describe('the package', () => {
+  test('leasehold - exports these names and no others', () => {
+    expect(namesOf('src/index.ts')).toEqual([
+      'Bytes',
+      'Clock',
+      'CoordinationEvent',
+      'CoordinatorOptions',
+      'Draining',
+      'ErrorCode',
+      'ErrorKind',
+      'EventStream',
+      'Grant',
+      'Handler',
+      'InformationalEvent',
+      'LeaseholdError',
+      'LogLine',
+      'Logger',
+      'LossReason',
+      'MemoryStore',
+      'Operator',
+      'OperatorOptions',
+      'OwnershipEvent',
+      'PlanAnswer',
+      'PlanRequest',
+      'PlannedSplit',
+      'Planner',
+      'Progress',
+      'ProgressInput',
+      'Random',
+      'RevokeReason',
+      'Split',
+      'SplitCoordinator',
+      'Status',
+      'StopReport',
+      'Store',
+      'TenancyStatus',
+      'Timer',
+      'Transition',
+      'Verdict',
+      'Worker',
+      'WorkerConfig',
+      'WorkerOptions',
+      'createCoordinator',
+      'createOperator',
+      'createWorker',
+      'fatalPlannerError',
+      'isLeaseholdError',
+      'memoryStore',
+    ]);
+    expect(Object.keys(leasehold).sort()).toEqual([
+      'LeaseholdError',
+      'createCoordinator',
+      'createOperator',
+      'createWorker',
+      'fatalPlannerError',
+      'isLeaseholdError',
+      'memoryStore',
+    ]);
+  });
+
+  test('leasehold/testing - exports these names and no others', () => {
+    expect(namesOf('src/testing/index.ts')).toEqual([
+      'CallKind',
+      'FaultyStore',
+      'FaultyStoreOptions',
+      'LoggedCall',
+      'LossOptions',
+      'Matcher',
+      'MemoryStore',
+      'PartitionOptions',
+      'Rule',
+      'RuleBuilder',
+      'RuleOptions',
+      'Span',
+      'StoreCall',
+      'VirtualClock',
+      'WorkerClock',
+      'faultyStore',
+      'looksAt',
+      'memoryStore',
+      'seededRandom',
+      'virtualClock',
+      'workerClock',
+      'writesTo',
+    ]);
+    expect(Object.keys(testing).sort()).toEqual([
+      'faultyStore',
+      'looksAt',
+      'memoryStore',
+      'seededRandom',
+      'virtualClock',
+      'workerClock',
+      'writesTo',
+    ]);
+  });
+
+  test('leasehold/machines - exports these names and no others', () => {
+    expect(namesOf('machines/index.ts')).toEqual([
+      'CHARTS',
+      'Chart',
+      'ChartName',
+      'Ignored',
+      'LeaderEvent',
+      'PeerEvent',
+      'PresenceEvent',
+      'Tag',
+      'TenancyEvent',
+      'WritingEvent',
+      'leaderMachine',
+      'peerMachine',
+      'presenceMachine',
+      'tenancyMachine',
+      'writingMachine',
+    ]);
+    expect(Object.keys(machines).sort()).toEqual([
+      'CHARTS',
+      'leaderMachine',
+      'peerMachine',
+      'presenceMachine',
+      'tenancyMachine',
+      'writingMachine',
+    ]);
+  });
+});
+
+describe('declarations', () => {
+  test('leasehold - shows no type of rxjs, xstate or etcd3, but for the watch of the store port', () => {
+    expect([...shownFrom(exportsOf('src/index.ts'))]).toEqual(['Store shows Observable of rxjs']);
+  });
+
+  test('the check - sees what shows through: charts are machines of xstate', () => {
+    const leaks = [...shownFrom(exportsOf('machines/index.ts'))];
+    expect(leaks).toContain('Chart shows AnyStateMachine of xstate');
+  });
+});

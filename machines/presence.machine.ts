@@ -4,11 +4,9 @@
  * Rules: R3, R11, R13-R17, R41. Tests: test/machines.
  */
 import { setup } from 'xstate';
+import { startupBackoffMs } from '../src/protocol/timing.ts';
 import type { Tag } from './chart.ts';
 import type { PresenceContext, PresenceEvent, PresenceInput } from './presence.events.ts';
-
-const PAUSE_MS = 200;
-const PAUSE_MS_MAX = 5_000;
 
 const base = setup({
   types: {
@@ -35,7 +33,7 @@ const base = setup({
     isExhausted: ({ context }) => context.failures + 1 >= context.failuresMax,
   },
   delays: {
-    retryPause: ({ context }) => Math.min(PAUSE_MS_MAX, PAUSE_MS * 2 ** (context.failures - 1)),
+    retryPause: ({ context }) => startupBackoffMs(context.failures),
   },
 });
 

@@ -59,7 +59,8 @@ export interface PlanAnswer {
 }
 
 /**
- * Lists the work of a job. Called on the leader only, by one run at a time; may take as long as it needs.
+ * Lists the work of a job. Called on the leader only, by one run per term; may take as long as it needs. A run that goes on
+ * after its signal fired may overlap the next one; its answer is dropped.
  *
  * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up.
  */

@@ -15,6 +15,7 @@ import {
   type UnclaimedName,
   updateRefusals,
 } from '../protocol/refusals.ts';
+import { type OwnedSplit, withheldSplits } from '../protocol/withheld.ts';
 import { assignmentCodec } from '../records/records.ts';
 import type { Txn } from '../store/port.ts';
 import type { Core } from './core.ts';
@@ -96,14 +97,14 @@ export class Balancing {
     const assignees = this.#assignees(members);
     const barred = this.#look(term, members, assignees);
     const live = new Set(members.map((member) => member.instance));
-    const withheld = new Set<SplitId>();
+    const owned: OwnedSplit[] = [];
     const splits: AssignableSplit[] = [];
     for (const split of term.index.runnable()) {
       const lease = view.leases.get(split.id);
       const leaseOwner = lease?.record.owner ?? null;
       if (lease === undefined && this.#isAtItsEnd(split)) continue;
       const recordOwner = leaseOwner ?? split.owner;
-      if (recordOwner !== null && this.#peers.isAway(recordOwner)) withheld.add(split.id);
+      owned.push({ id: split.id, owner: recordOwner });
       const published = assignees.get(split.id) ?? null;
       const owner = currentOwner({ published, leaseOwner, recordOwner }, (id) => live.has(id));
       const names = barred.get(split.id);
@@ -119,6 +120,7 @@ export class Balancing {
       maxInFlight: view.drained.has(instance) ? 0 : presence.record.maxInFlight,
       cordoned: view.cordoned.has(instance),
     }));
+    const withheld = withheldSplits(owned, (instance) => this.#peers.isAway(instance));
     return assign({ instances, splits, withheld, seed: this.#seed }).byInstance;
   }
 

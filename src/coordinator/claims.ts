@@ -7,7 +7,12 @@ import { ABSENT, compareDecimals, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError } from '../base/errors.ts';
 import type { SessionId, SplitId } from '../base/ids.ts';
 import { failBackoffMs } from '../protocol/attempts.ts';
-import { type ClaimDecision, compareCandidates, decideClaim } from '../protocol/claim.ts';
+import {
+  type ClaimDecision,
+  type ClaimKind,
+  compareCandidates,
+  decideClaim,
+} from '../protocol/claim.ts';
 import { claimedRecord } from '../protocol/tenancy-records.ts';
 import { sameStamp, type Stamp } from '../records/codec.ts';
 import {
@@ -59,20 +64,15 @@ export class Claims {
     this.#read(waiting.filter((tenancy) => tenancy.isStale && !tenancy.isReading));
     const session = this.#core.session.id;
     if (session === null || freeLanes <= 0) return;
-    const candidates: { tenancy: Tenancy; decision: ClaimDecision & { kind: 'claim' } }[] = [];
+    const candidates: { id: SplitId; claim: ClaimKind; tenancy: Tenancy }[] = [];
     for (const tenancy of waiting) {
       if (tenancy.isStale || tenancy.isReading || tenancy.problem !== null) continue;
       const decision = this.#decide(tenancy, session);
       if (decision?.kind === 'ended') this.#hooks.ended(tenancy);
-      if (decision?.kind === 'claim') candidates.push({ tenancy, decision });
+      if (decision?.kind !== 'claim') continue;
+      candidates.push({ id: tenancy.split, claim: decision.claim, tenancy });
     }
-    candidates.sort((a, b) =>
-      compareCandidates(
-        { id: a.tenancy.split, claim: a.decision.claim },
-        { id: b.tenancy.split, claim: b.decision.claim },
-      ),
-    );
-    for (const { tenancy } of candidates.slice(0, freeLanes)) {
+    for (const { tenancy } of candidates.sort(compareCandidates).slice(0, freeLanes)) {
       // Handing out and claiming is checked against the deadline, at this moment (R10).
       if (!this.#core.session.isValid()) return;
       tenancy.send({ type: 'claim.due' });

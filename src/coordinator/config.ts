@@ -45,7 +45,7 @@ export const OPTIONS: readonly OptionDescription[] = [
     unit: 'ms',
     rule: 'at least twice opTimeoutMs',
     meaning:
-      'Life of the worker’s session without renewal: the longest time until a dead worker’s splits can move.',
+      'Life of the worker’s session without renewal: so long after a crash its leases are free at the latest.',
   },
   {
     name: 'opTimeoutMs',

@@ -52,6 +52,11 @@ export class Judging {
     if (this.#stateOf(term) !== this.#judged) this.#send({ type: 'judgement.due' });
   }
 
+  /** Whatever was in the way may have been repaired by hand: the next decision judges again. */
+  lookAgain(): void {
+    this.#judged = '';
+  }
+
   /** The plan changed: a verdict may have been taken back by a requeue. */
   planChanged(term: Term): void {
     const { plan } = this.#core.view;

@@ -10,6 +10,7 @@ import { isLeaseholdError } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
 import type { SessionId, SplitId } from '../base/ids.ts';
 import { candidacyDelayMs, jitter, resignationPauseMs } from '../protocol/timing.ts';
+import { ownersToAwait } from '../protocol/withheld.ts';
 import { sameStamp, type Stamp } from '../records/codec.ts';
 import { KEY_PREFIXES } from '../records/keys.ts';
 import { leaderCodec, planCodec, type PlanRecord } from '../records/records.ts';
@@ -45,6 +46,8 @@ interface SentElection {
 }
 
 const READ_RETRY_MS = 200;
+/** A term of more leases than this wipes the slate of earlier resignations clean: as long as the longest pause. */
+const GOOD_TERM_LEASES = 10;
 
 export class Leadership {
   readonly #core: Core;
@@ -199,6 +202,7 @@ export class Leadership {
   /** The backstop for lost events on `assign/`. */
   relist(): void {
     this.#assignments?.relist();
+    this.#judging.lookAgain();
   }
 
   /** Gives the leader session back; resolves when answered or given up. */
@@ -266,9 +270,13 @@ export class Leadership {
   }
 
   #resign(holdOffMs: number, reason: string): void {
-    this.#resignations += 1;
-    const pauseMs = resignationPauseMs(this.#resignations, this.#core.config.leaseDurationMs);
-    this.#standsAgainAtMs = this.#core.clock.nowMs() + Math.max(pauseMs, holdOffMs);
+    const { clock, config } = this.#core;
+    const ledForMs = clock.nowMs() - (this.#term?.startedAtMs ?? 0);
+    // A long good term makes up for the bad ones before it.
+    this.#resignations =
+      ledForMs > GOOD_TERM_LEASES * config.leaseDurationMs ? 1 : this.#resignations + 1;
+    const pauseMs = resignationPauseMs(this.#resignations, config.leaseDurationMs);
+    this.#standsAgainAtMs = clock.nowMs() + Math.max(pauseMs, holdOffMs);
     this.#lossReason = reason;
     this.#send({ type: 'term.unhealthy' });
   }
@@ -536,12 +544,13 @@ export class Leadership {
 
   /** Owners that this worker never saw: their delay begins with its election, unless they were given up (R26). */
   #expectMissing(term: Term): void {
-    const { view } = this.#core;
-    const owners = new Set([...term.index.runnable()].map((split) => split.owner));
-    for (const owner of owners) {
-      if (owner === null || view.presences.has(owner)) continue;
-      if (view.assignments.has(owner)) this.#peers.missing(owner);
-    }
+    const { presences, assignments } = this.#core.view;
+    const missing = ownersToAwait(
+      term.index.runnable(),
+      (instance) => presences.has(instance),
+      (instance) => assignments.has(instance),
+    );
+    for (const instance of missing) this.#peers.missing(instance);
   }
 
   #endTerm(): void {

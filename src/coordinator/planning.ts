@@ -63,6 +63,7 @@ export class Planning {
     run().then(
       (answer) => {
         mailbox.post(() => {
+          if (term.isOver) return;
           this.#answer = answer;
           this.#throws = 0;
           this.lastError = null;
@@ -191,7 +192,7 @@ export class Planning {
 
   #threw(error: unknown): void {
     const isFatal = isLeaseholdError(error) && error.kind === 'fatal';
-    const reason = messageOf(error);
+    const reason = isLeaseholdError(error) ? `${error.code}: ${error.message}` : messageOf(error);
     this.lastError = reason;
     this.#core.log.error('planner.failed', 'the planner failed', { reason, isFatal });
     this.#core.events.emit({ type: 'plannerFailed', reason, isFatal });

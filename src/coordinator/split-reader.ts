@@ -147,6 +147,8 @@ export class SplitReader {
     if (record.status !== 'runnable' || record.owner === null) return;
     if (view.leases.has(split) || view.unreadableLeases.has(split)) return;
     if (!isAtCap(record.attempts + 1, config.maxAttempts)) return;
+    // A live process that lost its session is away for a moment; it takes its split back for free (R31).
+    if (this.#peers.isAway(record.owner)) return;
     if (mayReturn(this.#core, this.#peers, record) || this.#quarantining.has(split)) return;
     this.#quarantining.add(split);
     const next = expiredToQuarantine(record);

@@ -290,6 +290,7 @@ describe('definite errors', () => {
     expect(it.sent().map(keysOf)).toEqual([['a', 'b', 'c'], ['a'], ['b'], ['c']]);
     expect(kinds(items)).toEqual(['committed', 'refused', 'committed']);
     expect(items[1]!.answers[0]).toMatchObject({ error: { code: 'E_LEASE_EXPIRED' } });
+    expect(items[0]!.builds).toBe(1);
     // Nothing was written by the refused batch, so the second send was no repeat of a write.
     expect(it.store.history('a')).toHaveLength(1);
   });

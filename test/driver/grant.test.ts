@@ -293,6 +293,16 @@ describe('progress', () => {
 });
 
 describe('endings', () => {
+  test('a handler - whose complete() was refused as bad input and that returns then, has failed (R37)', async () => {
+    const refused: unknown[] = [];
+    fleet.worker('a', async (grant) => {
+      await grant.complete({ watermark: NaN }).catch((error: unknown) => refused.push(error));
+    });
+    await fleet.until('a failure', () => fleet.split('s1')!.attempts === 1, 5_000);
+    expect(refused[0]).toMatchObject({ code: 'E_PROGRESS_INVALID' });
+    expect(fleet.split('s1')?.lastFailure?.reason).toBe('returned without completing');
+  });
+
   test('complete() - without progress ends at the last commit, also one that is still unsent', async () => {
     const { a, grants } = await granted();
     const grant = grants.get('s1')!;

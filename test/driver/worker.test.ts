@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { LeaseholdError } from '../../src/base/errors.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import { createWorker, type Worker, type WorkerOptions } from '../../src/driver/worker.ts';
+import { writesTo } from '../../src/store/faults.ts';
 import { guardProcess } from '../support/departures.ts';
 import {
   completeAtOnce,
@@ -302,6 +303,13 @@ describe('status()', () => {
     const last = a.transitions.findLast(({ id }) => id === 's1')!;
     expect(last.to).toBe('held.owned');
     expect(status.tenancies[0]!.forMs).toBe(fleet.clock.nowMs() - last.at);
+    expect(status.tenancies[0]!.forMs).toBeGreaterThan(1_000);
+    // Each state counts from its own beginning.
+    a.client.when(writesTo((key) => key.endsWith('/splits/s1'))).delay(400, { times: 1 });
+    void fleet.operator().pause();
+    await fleet.advance(150);
+    expect(a.worker.status().tenancies[0]).toMatchObject({ split: 's1', state: 'held.closing' });
+    expect(a.worker.status().tenancies[0]!.forMs).toBeLessThanOrEqual(150);
     void a.worker.stop();
     await fleet.until('the end', () => a.run.state !== 'pending');
     expect(roundTrip()).toEqual(a.worker.status());

@@ -353,6 +353,28 @@ describe('a fatal error while a handler never returns', () => {
     await fleet.until('the other saw it too', () => twin.coordinator.status().lastError !== null);
   });
 
+  test('run() - rejects by the drain deadline even if the store falls silent with the error (G27)', async () => {
+    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    const lostAt: number[] = [];
+    const a = fleet.worker('a', async (grant) => {
+      await lost(grant).then(() => lostAt.push(fleet.clock.nowMs()));
+      return never;
+    });
+    await fleet.until('both run', () => fleet.leasesOf('a').length === 2);
+    const startMs = fleet.clock.nowMs();
+    const plan = fleet.store.dump(fleet.keys.plan)[0]!;
+    fleet.store.put(fleet.keys.plan, plan.value.replace('plan:v1', 'plan:v2'));
+    await fleet.clock.settle();
+    a.client.partition({ silent: true });
+    await fleet.until('run ends', () => a.run.state !== 'pending', 60_000, 10);
+    expect(a.run.error).toMatchObject({ code: 'E_FINGERPRINT_MISMATCH' });
+    expect(fleet.clock.nowMs() - startMs).toBeLessThanOrEqual(DRAIN_MS);
+    // Lost before the end, so that the endings had time to be tried.
+    expect(lostAt).toEqual(Array(2).fill(startMs + DRAIN_MS - OPERATION_MS));
+    expect((await a.worker.stop()).unsettled).toEqual(['s1', 's2']);
+    expect(remainsOf(ofWorker(a))).toEqual(NOTHING);
+  });
+
   test('run() - a twin ends one worker while its handler hangs, and the splits go on elsewhere (G27, R14)', async () => {
     fleet = new Fleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', () => never);

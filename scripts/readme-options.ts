@@ -25,7 +25,11 @@ function table(): string {
     [boundsOf(option), option.rule].filter((text) => text !== '').join('; '),
     option.meaning,
   ]);
-  const lines = [['option', 'default', 'allowed', 'meaning'], ['---', '---', '---', '---'], ...rows];
+  const lines = [
+    ['option', 'default', 'allowed', 'meaning'],
+    ['---', '---', '---', '---'],
+    ...rows,
+  ];
   return lines.map((cells) => `| ${cells.join(' | ')} |`).join('\n');
 }
 

@@ -127,7 +127,7 @@ export class Departure {
     if (this.#isLeaveSent) return;
     this.#isLeaveSent = true;
     const { presence, leadership } = this.#leaving;
-    void Promise.all([presence.remove(), leadership.departed()]).then(() => {
+    void Promise.all([presence.announcement.remove(), leadership.departed()]).then(() => {
       this.#post(() => this.#closeSessions());
     });
   }

@@ -141,9 +141,6 @@ export class Engine {
     core.log.info('worker.starting', 'starts', { config: { ...core.config } });
     this.#leadership = new Leadership(core, this.#peers, this.#fingerprint, {
       mayStand: () => this.#mayTakePart(),
-      follow: (watcher) => {
-        core.mailbox.connect(watcher.messages);
-      },
     });
     core.mailbox.post(() => {
       this.#presence = new Presence(core, this.#fingerprint, {

@@ -6,48 +6,29 @@
 import type { LeaderEvent } from '../../machines/leader.events.ts';
 import { leaderMachine } from '../../machines/leader.machine.ts';
 import { ABSENT, type Revision } from '../base/decimals.ts';
-import { isLeaseholdError } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
-import type { SessionId, SplitId } from '../base/ids.ts';
-import { candidacyDelayMs, jitter, resignationPauseMs } from '../protocol/timing.ts';
+import type { SplitId } from '../base/ids.ts';
 import { ownersToAwait } from '../protocol/withheld.ts';
-import { sameStamp, type Stamp } from '../records/codec.ts';
-import { KEY_PREFIXES } from '../records/keys.ts';
-import { leaderCodec, planCodec, type PlanRecord } from '../records/records.ts';
-import type { Change, Entry, Range, Txn } from '../store/port.ts';
+import type { Change } from '../store/port.ts';
 import { Balancing } from './balancing.ts';
-import { NO_GUARD, type WriteAnswer } from './batcher.ts';
+import { NO_GUARD } from './batcher.ts';
+import { Candidacy } from './candidacy.ts';
 import type { RunningChart } from './chart-host.ts';
 import type { Core } from './core.ts';
-import type { Seen } from './fleet-view.ts';
-import { joinJob } from './join.ts';
+import { Election } from './election.ts';
 import { Judging } from './judging.ts';
 import type { Peers } from './peers.ts';
 import { Planning } from './planning.ts';
-import { RangeWatcher } from './range-watcher.ts';
 import { SessionKeeper } from './session-keeper.ts';
 import { SplitReader } from './split-reader.ts';
 import { Term } from './term.ts';
+import { TermOpening } from './term-opening.ts';
 
 /** What leadership asks of the rest of the worker. */
 export interface LeadershipHooks {
   /** Announced, not on the way out, and everything watched has been read. */
   mayStand(): boolean;
-  /** Follows `assign/` while leading. */
-  follow(watcher: RangeWatcher): void;
 }
-
-interface SentElection {
-  readonly session: SessionId;
-  readonly stamp: Stamp;
-  readonly plan: PlanRecord;
-  readonly leaderValue: string;
-  readonly planValue: string;
-}
-
-const READ_RETRY_MS = 200;
-/** A term of more leases than this wipes the slate of earlier resignations clean: as long as the longest pause. */
-const GOOD_TERM_LEASES = 10;
 
 export class Leadership {
   readonly #core: Core;
@@ -56,19 +37,14 @@ export class Leadership {
   readonly #fingerprint: string;
   readonly #session: SessionKeeper;
   readonly #chart: RunningChart<LeaderEvent>;
-  readonly #seed: number;
-  readonly #assignmentRange: Range;
+  readonly #candidacy: Candidacy;
+  readonly #election: Election;
   readonly planning: Planning;
   readonly balancing: Balancing;
   readonly #judging: Judging;
   #term: Term | null = null;
   #reader: SplitReader | null = null;
-  #assignments: RangeWatcher | null = null;
-  #vacancyTries = 0;
-  #isCandidacyArmed = false;
-  #isEnsuringPlan = false;
-  #resignations = 0;
-  #standsAgainAtMs = 0;
+  #opening: TermOpening | null = null;
   #lossReason = '';
   #onDeparted: (() => void) | null = null;
 
@@ -77,14 +53,25 @@ export class Leadership {
     this.#hooks = hooks;
     this.#peers = peers;
     this.#fingerprint = fingerprint;
-    this.#seed = hash32(0, core.me);
-    this.#assignmentRange = { prefix: core.keys.root + KEY_PREFIXES.assign };
+    this.#candidacy = new Candidacy(core, peers, fingerprint);
     this.#session = new SessionKeeper(core, core.config.leaseDurationMs, {
       opened: () => {
         this.#send({ type: 'session.opened' });
       },
       expired: (_, reason) => {
         this.#sessionExpired(reason);
+      },
+    });
+    this.#election = new Election(core, this.#session, {
+      landed: (elected) => {
+        if (this.#chart.isIn('campaigning')) this.#term = this.#newTerm(elected);
+      },
+      won: () => {
+        this.#send({ type: 'election.won' });
+      },
+      lost: () => {
+        this.#endTerm();
+        this.#send({ type: 'election.lost' });
       },
     });
     const send = (event: LeaderEvent): void => {
@@ -121,11 +108,15 @@ export class Leadership {
     const { view } = this.#core;
     const isVacant = view.leader === null && !view.isLeaderUnreadable;
     if (!isVacant) {
-      this.#vacancyTries = 0;
-      if (this.#isCandidacyArmed) this.#send({ type: 'leader.seen' });
-      this.#isCandidacyArmed = false;
-    } else if (this.#chart.isIn('following') && !this.#isCandidacyArmed && this.#hooks.mayStand()) {
-      this.#armCandidacy();
+      if (this.#candidacy.isArmed) this.#send({ type: 'leader.seen' });
+      this.#candidacy.leaderSeen();
+    } else if (
+      this.#chart.isIn('following') &&
+      !this.#candidacy.isArmed &&
+      this.#hooks.mayStand()
+    ) {
+      const delayMs = this.#candidacy.nextDelayMs();
+      if (delayMs !== null) this.#send({ type: 'leader.absent', delayMs });
     }
     const term = this.term;
     if (term?.isReady === true) this.#judging.advance(term);
@@ -201,7 +192,7 @@ export class Leadership {
 
   /** The backstop for lost events on `assign/`. */
   relist(): void {
-    this.#assignments?.relist();
+    this.#opening?.relist();
     this.#judging.lookAgain();
   }
 
@@ -225,58 +216,14 @@ export class Leadership {
       this.#core.events.emit({ type: 'leadershipLost', reason: this.#lossReason });
       this.#lossReason = '';
     }
-    if (!this.#chart.isIn('following')) this.#isCandidacyArmed = false;
+    if (!this.#chart.isIn('following')) this.#candidacy.isArmed = false;
     if (this.#chart.hasEnded) this.#onDeparted?.();
     // An event that changed nothing is nothing to decide on: asking for a decision each time could go round for ever.
     if (this.#chart.state !== before) this.#core.mailbox.requestDecision();
   }
 
-  /** First by rank, so that candidates come one after the other; then each third of a lease (R20). */
-  #armCandidacy(): void {
-    const { clock, config, view, me } = this.#core;
-    if (view.plan.kind !== 'seen') {
-      this.#ensurePlan();
-      return;
-    }
-    const { leaseDurationMs } = config;
-    const rank = this.#peers.members().findIndex((member) => member.instance === me);
-    const delayMs =
-      this.#vacancyTries === 0
-        ? candidacyDelayMs(Math.max(0, rank), leaseDurationMs)
-        : jitter(this.#seed, this.#vacancyTries, leaseDurationMs / 3);
-    const holdOffMs = Math.max(0, this.#standsAgainAtMs - clock.nowMs());
-    this.#vacancyTries += 1;
-    this.#isCandidacyArmed = true;
-    this.#send({ type: 'leader.absent', delayMs: Math.max(delayMs, holdOffMs) });
-  }
-
-  /** No plan and no leader: it is created again, unless records prove that it was lost (R42). */
-  #ensurePlan(): void {
-    const { view, mailbox, clock } = this.#core;
-    if (view.plan.kind !== 'absent' || this.#isEnsuringPlan) return;
-    this.#isEnsuringPlan = true;
-    const later = (): void => {
-      clock.setTimeout(() => {
-        mailbox.post(() => {
-          this.#isEnsuringPlan = false;
-        });
-      }, READ_RETRY_MS);
-    };
-    joinJob(this.#core, this.#fingerprint).then(later, (error: unknown) => {
-      if (!isLeaseholdError(error)) throw error;
-      if (error.kind === 'fatal') this.#core.fatal(error);
-      later();
-    });
-  }
-
   #resign(holdOffMs: number, reason: string): void {
-    const { clock, config } = this.#core;
-    const ledForMs = clock.nowMs() - (this.#term?.startedAtMs ?? 0);
-    // A long good term makes up for the bad ones before it.
-    this.#resignations =
-      ledForMs > GOOD_TERM_LEASES * config.leaseDurationMs ? 1 : this.#resignations + 1;
-    const pauseMs = resignationPauseMs(this.#resignations, config.leaseDurationMs);
-    this.#standsAgainAtMs = clock.nowMs() + Math.max(pauseMs, holdOffMs);
+    this.#candidacy.resigned(this.#term?.startedAtMs ?? 0, holdOffMs);
     this.#lossReason = reason;
     this.#send({ type: 'term.unhealthy' });
   }
@@ -300,7 +247,7 @@ export class Leadership {
           this.#closeTerm();
         },
         requestElection: (_) => {
-          this.#standForElection();
+          this.#election.stand();
         },
         beginTerm: (_) => {
           this.#core.mailbox.post(() => {
@@ -348,138 +295,16 @@ export class Leadership {
     });
   }
 
-  #standForElection(): void {
-    const { plan } = this.#core.view;
-    const { id } = this.#session;
-    if (plan.kind !== 'seen' || id === null) {
-      this.#core.mailbox.post(() => {
-        this.#send({ type: 'election.lost' });
-      });
-      return;
-    }
-    this.#putElection(id, plan.plan);
-  }
-
-  #putElection(session: SessionId, seen: Pick<Seen<PlanRecord>, 'record' | 'modRevision'>): void {
-    const core = this.#core;
-    const stamp = core.stamp();
-    const plan = { ...seen.record, generation: seen.record.generation + 1 };
-    const { generation } = plan;
-    const leader = { owner: core.me, nonce: core.nonce, generation };
-    const sent: SentElection = {
-      session,
-      stamp,
-      plan,
-      leaderValue: leaderCodec.encode(leader, stamp),
-      planValue: planCodec.encode(plan, stamp),
-    };
-    const txn: Txn = {
-      compares: [
-        { key: core.keys.leader, target: 'createRevision', equals: ABSENT },
-        { key: core.keys.plan, target: 'modRevision', equals: seen.modRevision },
-      ],
-      writes: [
-        { put: core.keys.leader, value: sent.leaderValue, session },
-        { put: core.keys.plan, value: sent.planValue, session: null },
-      ],
-      onConflict: [core.keys.leader, core.keys.plan],
-    };
-    core.batcher.enqueue({
-      name: 'elect',
-      isSessionBound: true,
-      guard: NO_GUARD,
-      build: () => txn,
-      matters: () => this.#session.id === session,
-      answered: (answer) => {
-        this.#onElection(sent, answer);
+  #newTerm(elected: { generation: number; createRevision: Revision }): Term {
+    return new Term(this.#core, this.#session, elected, {
+      guardFailed: () => {
+        this.#lossReason = 'a write found that another leads, or nobody';
+        this.#send({ type: 'term.lost' });
+      },
+      unhealthy: () => {
+        this.#resign(0, 'its writes have failed for one lease');
       },
     });
-  }
-
-  #onElection(sent: SentElection, answer: WriteAnswer): void {
-    switch (answer.kind) {
-      case 'committed':
-        this.#elected(sent, answer.revision);
-        return;
-      case 'conflict':
-        this.#onElectionConflict(sent, answer);
-        return;
-      case 'refused':
-        if (answer.error.kind !== 'fenced') this.#send({ type: 'election.lost' });
-        // A session opened since is another one.
-        else if (this.#session.id === sent.session) this.#session.expire('gone');
-        return;
-      case 'abandoned':
-      case 'guardFailed':
-        return;
-    }
-  }
-
-  #onElectionConflict(sent: SentElection, answer: WriteAnswer & { kind: 'conflict' }): void {
-    const [leader = null, plan = null] = answer.found;
-    const { view, keys } = this.#core;
-    const decoded = leader === null ? null : leaderCodec.decode(leader.value);
-    if (leader !== null && decoded?.kind === 'record' && sameStamp(decoded.stamp, sent.stamp)) {
-      this.#elected(sent, leader.modRevision);
-      return;
-    }
-    view.apply({
-      key: keys.leader,
-      modRevision: leader?.modRevision ?? answer.revision,
-      entry: leader,
-    });
-    view.apply({ key: keys.plan, modRevision: plan?.modRevision ?? answer.revision, entry: plan });
-    // Only the plan has moved: stand again on what it says now.
-    const seen = view.plan;
-    if (leader === null && seen.kind === 'seen' && this.#session.id === sent.session) {
-      this.#putElection(sent.session, seen.plan);
-      return;
-    }
-    this.#send({ type: 'election.lost' });
-  }
-
-  #elected(sent: SentElection, revision: Revision): void {
-    const { view, keys } = this.#core;
-    const entryOf = (key: string, value: string, session: SessionId | null): Entry => ({
-      key,
-      value,
-      createRevision: revision,
-      modRevision: revision,
-      session,
-    });
-    const { generation } = sent.plan;
-    if (this.#chart.isIn('campaigning')) {
-      this.#term = new Term(
-        this.#core,
-        this.#session,
-        { generation, createRevision: revision },
-        {
-          guardFailed: () => {
-            this.#lossReason = 'a write found that another leads, or nobody';
-            this.#send({ type: 'term.lost' });
-          },
-          unhealthy: () => {
-            this.#resign(0, 'its writes have failed for one lease');
-          },
-        },
-      );
-    }
-    const leaderEntry = entryOf(keys.leader, sent.leaderValue, sent.session);
-    view.apply({
-      key: keys.plan,
-      modRevision: revision,
-      entry: entryOf(keys.plan, sent.planValue, null),
-    });
-    view.apply({ key: keys.leader, modRevision: revision, entry: leaderEntry });
-    // Landed is not held: the key must show under the session this candidacy has now (R3).
-    const isHeld =
-      view.leader?.session === this.#session.id && view.leader?.modRevision === revision;
-    if (isHeld && this.#session.isValid()) {
-      this.#send({ type: 'election.won' });
-      return;
-    }
-    this.#endTerm();
-    this.#send({ type: 'election.lost' });
   }
 
   #beginTerm(): void {
@@ -491,44 +316,10 @@ export class Leadership {
     this.#reader = new SplitReader(core, term, this.#peers, () => {
       this.inputsChanged();
     });
-    const range = this.#assignmentRange;
-    this.#assignments = new RangeWatcher(range, core.gate, core.clock, {
-      onListing: (entries, revision) => {
-        core.view.list(range, entries, revision);
-        this.#load(term);
-      },
-      onChanges: (changes) => {
-        for (const change of changes) core.view.apply(change);
-      },
-      // The follower's own watches hear of it too.
-      onReset: () => undefined,
+    this.#opening = new TermOpening(core, term, this.#reader, () => {
+      this.#resume(term);
     });
-    this.#hooks.follow(this.#assignments);
-    this.#assignments.start();
-  }
-
-  /** Reads every split once, then decides (R24). */
-  #load(term: Term): void {
-    const core = this.#core;
-    if (term.isOver || term.isReady) return;
-    core.gate.readAll({ prefix: `${core.keys.root}splits/` }).then(
-      ({ entries }) => {
-        core.mailbox.post(() => {
-          if (term.isOver || term.isReady) return;
-          this.#reader?.load(entries);
-          term.isReady = true;
-          this.#resume(term);
-        });
-      },
-      (error: unknown) => {
-        if (!isLeaseholdError(error)) throw error;
-        core.clock.setTimeout(() => {
-          core.mailbox.post(() => {
-            this.#load(term);
-          });
-        }, READ_RETRY_MS);
-      },
-    );
+    this.#opening.start();
   }
 
   /** Takes the job up where the plan says it stands. */
@@ -558,8 +349,8 @@ export class Leadership {
     this.#term = null;
     this.#reader = null;
     this.planning.stop();
-    this.#assignments?.close();
-    this.#assignments = null;
+    this.#opening?.close();
+    this.#opening = null;
   }
 
   /** Deletes the leader key if it is still this term's (T14); if that cannot land, the session runs out (R18). */

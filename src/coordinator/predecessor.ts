@@ -23,12 +23,13 @@ export class Predecessor {
   advance(isFollowing: boolean): void {
     const { clock, config, view, me } = this.#core;
     if (this.#isDone || !this.#presence.isPresent) return;
-    const session = this.#presence.predecessorSession;
+    const session = this.#presence.announcement.predecessorSession;
     if (session === null) {
       this.#isDone = true;
       return;
     }
-    const leftMs = this.#presence.landedAtMs + config.leaseDurationMs / 3 - clock.nowMs();
+    const leftMs =
+      this.#presence.announcement.landedAtMs + config.leaseDurationMs / 3 - clock.nowMs();
     const isReclaiming =
       !isFollowing ||
       !view.assignments.has(me) ||

@@ -5,13 +5,11 @@
  */
 import type { PresenceEvent } from '../../machines/presence.events.ts';
 import { presenceMachine } from '../../machines/presence.machine.ts';
-import { ABSENT, compareDecimals, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
 import { randomId, type SessionId, type SplitId } from '../base/ids.ts';
-import { sameStamp, type Stamp } from '../records/codec.ts';
-import { type PresenceRecord, presenceCodec } from '../records/records.ts';
-import type { Change, Entry, Txn } from '../store/port.ts';
-import { NO_GUARD, type WriteAnswer } from './batcher.ts';
+import type { PresenceRecord } from '../records/records.ts';
+import type { Change } from '../store/port.ts';
+import { Announcement } from './announcement.ts';
 import type { RunningChart } from './chart-host.ts';
 import { type Core, LEASEHOLD_VERSION } from './core.ts';
 import { joinJob } from './join.ts';
@@ -28,8 +26,6 @@ export interface PresenceHooks {
 }
 
 const JOIN_WAIT_MS = 500;
-/** The probe's own session: long enough for the probe, short enough to be gone soon when it is cut. */
-const PROBE_TRIES_LABEL = 'p';
 
 export class Presence {
   readonly #core: Core;
@@ -37,26 +33,27 @@ export class Presence {
   readonly #fingerprint: string;
   readonly #machine: typeof presenceMachine;
   #chart!: RunningChart<PresenceEvent>;
-  /** Revision of the last announcement known to have landed. */
-  #announcedAt: Revision | null = null;
-  #hasBeenPresent = false;
+  /** What this worker has put into the fleet. */
+  readonly announcement: Announcement;
   #isParting = false;
-  #isWriting = false;
-  /** What the announcement on its way says. */
-  #written: string | null = null;
-  #isAnnounceDue = false;
   #probes = 0;
   #hasJoined = false;
   #lastFailure = '';
-  /** The session of the process that this one replaced; null when there was none. */
-  predecessorSession: SessionId | null = null;
-  landedAtMs = 0;
 
   constructor(core: Core, fingerprint: string, hooks: PresenceHooks) {
     this.#core = core;
     this.#hooks = hooks;
     this.#fingerprint = fingerprint;
-    const machine = presenceMachine.provide({
+    this.announcement = new Announcement(core, {
+      record: (session) => this.#record(session),
+      landed: () => {
+        this.send({ type: 'announcement.landed' });
+      },
+      failed: (error) => {
+        this.openFailed(error);
+      },
+    });
+    this.#machine = presenceMachine.provide({
       actions: {
         probeStore: (_) => {
           this.#probe();
@@ -68,19 +65,18 @@ export class Presence {
           this.#openSession();
         },
         announce: (_) => {
-          this.announce();
+          this.announcement.announce();
         },
         announceParting: (_) => {
           this.#isParting = true;
           // Sent and not awaited (R17).
-          if (this.#announcedAt !== null) this.announce();
+          if (this.announcement.isAnnounced) this.announcement.announce();
         },
         reportExhaustion: (_) => {
           this.#reportExhaustion();
         },
       },
     });
-    this.#machine = machine;
   }
 
   /** Starts the chart: the first step is the probe. */
@@ -104,10 +100,6 @@ export class Presence {
     return this.#isParting;
   }
 
-  get hasEverBeenPresent(): boolean {
-    return this.#hasBeenPresent;
-  }
-
   send(event: PresenceEvent): void {
     this.#chart.send(event);
     this.#hooks.moved();
@@ -120,88 +112,32 @@ export class Presence {
 
   /** Announcing is not answered: while starting up, tries are counted. */
   openFailed(error: unknown): void {
-    if (this.#hasBeenPresent || !isLeaseholdError(error) || error.code === 'E_STOPPED') return;
+    if (this.announcement.hasLanded || !isLeaseholdError(error) || error.code === 'E_STOPPED')
+      return;
     this.#stepFailed(error);
   }
 
   /** The store was replaced: the plan must be looked for again (R8). */
   forgetJob(): void {
     this.#hasJoined = false;
-    this.#announcedAt = null;
+    this.announcement.forget();
   }
 
   /** The presence of this instance changed in the store. */
   ownPresenceChanged(change: Change): void {
-    const shown = this.#core.view.presences.get(this.#core.me);
-    if (change.entry === null) {
-      if (this.isPresent && this.#core.session.isValid()) this.send({ type: 'presence.deleted' });
-      return;
-    }
-    if (shown === undefined || shown.record.nonce === this.#core.nonce) return;
-    const isNewer =
-      this.#announcedAt !== null && compareDecimals(shown.modRevision, this.#announcedAt) > 0;
-    if (isNewer && this.isPresent) this.#reportTwin(shown.record);
-  }
-
-  /** Puts the presence as it should read now; changes while one is on its way follow it. */
-  announce(): void {
-    const { session } = this.#core;
-    const id = session.id;
-    if (this.#isWriting) {
-      this.#isAnnounceDue = id === null || JSON.stringify(this.#record(id)) !== this.#written;
-      return;
-    }
-    if (id === null || !session.isValid()) return;
-    const shown = this.#core.view.presences.get(this.#core.me);
-    if (shown !== undefined && shown.record.nonce !== this.#core.nonce) {
-      // Only a process's first announcement may overwrite another process (R14).
-      if (this.#hasBeenPresent) {
-        this.#reportTwin(shown.record);
-        return;
-      }
-      this.predecessorSession = shown.session ?? shown.record.session;
-    }
-    this.#isWriting = true;
-    this.#isAnnounceDue = false;
-    this.#put(id, this.#core.view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT, 0);
-  }
-
-  /** Deletes the presence if it is still this worker's last one; resolves when answered or given up. */
-  remove(): Promise<void> {
-    const revision = this.#announcedAt;
-    if (revision === null) return Promise.resolve();
-    return new Promise((resolve) => {
-      this.#core.batcher.enqueue({
-        name: 'leave',
-        isSessionBound: false,
-        guard: NO_GUARD,
-        build: () => ({
-          compares: [
-            { key: this.#key, target: 'modRevision', equals: this.#announcedAt ?? revision },
-          ],
-          writes: [{ delete: this.#key }],
-          onConflict: [],
-        }),
-        matters: () => true,
-        answered: () => {
-          resolve();
-        },
-      });
-    });
+    if (!this.isPresent) return;
+    if (change.entry !== null) this.announcement.checkForTwin();
+    else if (this.#core.session.isValid()) this.send({ type: 'presence.deleted' });
   }
 
   stop(): void {
     this.#chart.stop();
   }
 
-  get #key(): string {
-    return this.#core.keys.presence(this.#core.me);
-  }
-
   #probe(): void {
     const core = this.#core;
     this.#probes += 1;
-    const key = core.keys.probe(core.me, `${core.nonce}${PROBE_TRIES_LABEL}${this.#probes}`);
+    const key = core.keys.probe(core.me, `${core.nonce}-${this.#probes}`);
     const session = randomId(core.random) as SessionId;
     this.#step(probeStore(core.gate, key, session, core.config.leaseDurationMs), () => {
       this.send({ type: 'probe.passed' });
@@ -294,33 +230,6 @@ export class Presence {
     );
   }
 
-  #put(session: SessionId, equals: Revision, conflicts: number): void {
-    const core = this.#core;
-    const stamp = core.stamp();
-    const record = this.#record(session);
-    this.#written = JSON.stringify(record);
-    const value = presenceCodec.encode(record, stamp);
-    const txn: Txn = {
-      compares: [{ key: this.#key, target: 'modRevision', equals }],
-      writes: [{ put: this.#key, value, session }],
-      onConflict: [this.#key],
-    };
-    core.batcher.enqueue({
-      name: 'announce',
-      isSessionBound: true,
-      guard: NO_GUARD,
-      build: () => txn,
-      // The session is gone: its put can no longer land (R1).
-      matters: () => core.session.id === session,
-      answered: (answer) => {
-        this.#onAnswer(answer, { session, stamp, value, conflicts });
-      },
-      failed: (error) => {
-        this.openFailed(error);
-      },
-    });
-  }
-
   #record(session: SessionId): PresenceRecord {
     const core = this.#core;
     return {
@@ -332,110 +241,5 @@ export class Presence {
       version: LEASEHOLD_VERSION,
       host: core.hostFacts,
     };
-  }
-
-  #onAnswer(
-    answer: WriteAnswer,
-    sent: { session: SessionId; stamp: Stamp; value: string; conflicts: number },
-  ): void {
-    const core = this.#core;
-    switch (answer.kind) {
-      case 'committed':
-        this.#landed(answer.revision, sent);
-        return;
-      case 'conflict':
-        this.#onConflict(answer.found[0] ?? null, sent);
-        return;
-      case 'refused':
-        this.#isWriting = false;
-        if (answer.error.kind !== 'fenced') core.fatal(answer.error);
-        else if (core.session.id === sent.session) core.session.expire('gone');
-        else this.#announceAnew();
-        return;
-      case 'abandoned':
-      case 'guardFailed':
-        this.#isWriting = false;
-        this.#announceAnew();
-        return;
-    }
-  }
-
-  /** The session of the last announcement is gone; one that has opened since was waiting for its answer. */
-  #announceAnew(): void {
-    if (this.#isAnnounceDue && this.#core.session.id !== null) this.announce();
-  }
-
-  #onConflict(
-    found: Entry | null,
-    sent: { session: SessionId; stamp: Stamp; value: string; conflicts: number },
-  ): void {
-    const decoded = found === null ? undefined : presenceCodec.decode(found.value);
-    if (found !== null && decoded?.kind === 'record') {
-      if (sameStamp(decoded.stamp, sent.stamp)) {
-        this.#landed(found.modRevision, sent, found);
-        return;
-      }
-      if (decoded.record.nonce !== this.#core.nonce) {
-        // Only a process's first announcement may overwrite another process (R14).
-        if (this.#hasBeenPresent) {
-          this.#isWriting = false;
-          this.#reportTwin(decoded.record);
-          return;
-        }
-        this.predecessorSession = found.session ?? decoded.record.session;
-      }
-    }
-    if (sent.conflicts >= this.#core.config.startupMaxAttempts) {
-      this.#isWriting = false;
-      this.#lastFailure = `the presence of ${this.#core.me} changed at every try`;
-      this.send({ type: 'step.failed' });
-      return;
-    }
-    this.#put(sent.session, found?.modRevision ?? ABSENT, sent.conflicts + 1);
-  }
-
-  #landed(
-    revision: Revision,
-    sent: { session: SessionId; value: string },
-    found: Entry | null = null,
-  ): void {
-    const core = this.#core;
-    this.#isWriting = false;
-    this.#announcedAt = revision;
-    core.view.apply({
-      key: this.#key,
-      modRevision: revision,
-      entry: found ?? {
-        key: this.#key,
-        value: sent.value,
-        createRevision: revision,
-        modRevision: revision,
-        session: sent.session,
-      },
-    });
-    const shown = core.view.presences.get(core.me);
-    // Landed is not held: it counts while the key shows under the current session (R3).
-    const isHeld = shown?.session === core.session.id && shown?.record.nonce === core.nonce;
-    if (!isHeld || this.#isAnnounceDue) {
-      if (core.session.id !== null) this.announce();
-      if (!isHeld) return;
-    }
-    if (!this.#hasBeenPresent) {
-      this.#hasBeenPresent = true;
-      this.landedAtMs = core.clock.nowMs();
-      core.log.info('worker.present', 'joined the fleet', { revision });
-    }
-    this.send({ type: 'announcement.landed' });
-  }
-
-  #reportTwin(other: PresenceRecord): void {
-    const { me, nonce } = this.#core;
-    this.#core.fatal(
-      new LeaseholdError(
-        'E_INSTANCE_ID_TAKEN',
-        `another live process runs as instanceId ${JSON.stringify(me)}: give every process an id of its own`,
-        { details: { instanceId: me, nonce, otherNonce: other.nonce, otherHost: other.host } },
-      ),
-    );
   }
 }

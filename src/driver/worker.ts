@@ -244,7 +244,9 @@ class GrantQueue implements AsyncIterableIterator<Grant> {
   }
 
   next(): Promise<IteratorResult<Grant>> {
-    const grant = this.#queue.shift();
+    let grant = this.#queue.shift();
+    // Lost before anybody took it: nothing may be done with it any more.
+    while (grant?.lost.aborted === true) grant = this.#queue.shift();
     if (grant !== undefined) return Promise.resolve({ done: false, value: grant });
     if (this.#hasEnded) return Promise.resolve({ done: true, value: undefined });
     return new Promise((resolve) => {

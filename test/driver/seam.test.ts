@@ -110,6 +110,20 @@ describe('events()', () => {
   });
 });
 
+describe('a blocked loop', () => {
+  test('a stall - counts an attempt, also when the lost lease is heard of before the deadline fires (R31)', async () => {
+    const a = fleet.seam('a');
+    await fleet.until('a holds', () => a.held.size === 2);
+    // Timers are held up, what comes from the network is not.
+    a.clock.freeze('runs');
+    await fleet.advance(2 * LEASE_MS);
+    a.clock.thaw();
+    await fleet.until('a holds again', () => fleet.lease('s1') !== null, 30_000);
+    expect(fleet.split('s1')).toMatchObject({ attempts: 1, owner: 'a' });
+    expect(a.events).toContainEqual({ type: 'sessionLost', reason: 'stalled' });
+  });
+});
+
 describe('requests', () => {
   test('an epoch of an ended tenancy - is refused by every request, and the present one is untouched', async () => {
     const a = fleet.seam('a');

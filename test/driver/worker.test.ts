@@ -248,6 +248,18 @@ describe('grants()', () => {
     expect(await grants.next()).toEqual({ done: true, value: undefined });
   });
 
+  test('grants() - does not hand out a grant that was lost before anybody took it', async () => {
+    const worker = unstarted('a');
+    const grants = worker.grants();
+    await fleet.advance(1_000);
+    fleet.store.remove('leasehold/driven/leases/s1');
+    await fleet.advance(1_000);
+    const taken = await Promise.all([grants.next(), grants.next()]);
+    const seen = taken.map(({ value }) => value as Grant);
+    expect(seen.every(({ lost }) => !lost.aborted)).toBe(true);
+    expect(seen.map(({ split, epoch }) => `${split.id}@${epoch}`).sort()).toEqual(['s1@2', 's2@1']);
+  });
+
   test('await using - stops the worker at the end of the block', async () => {
     let inner: Worker | undefined;
     const block = watched(

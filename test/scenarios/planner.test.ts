@@ -156,7 +156,7 @@ describe('a planner that fails', () => {
     await fleet.until('b seals', () => fleet.plan()?.sealed === true, 2 * LEASE_MS);
     expect(fleet.leader()).toBe('b');
     expect(eventsOf(a, 'plannerFailed')).toEqual([
-      { type: 'plannerFailed', reason: 'no such bucket', isFatal: true },
+      { type: 'plannerFailed', reason: 'E_PLANNER_FAILED: no such bucket', isFatal: true },
     ]);
     expect(eventsOf(a, 'leadershipLost')).toHaveLength(1);
     await fleet.advance(LEASE_MS);

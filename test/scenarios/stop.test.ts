@@ -119,6 +119,9 @@ describe('the report of a stop', () => {
     expect([...report.released, ...report.unsettled].sort()).toEqual(['s1', 's2', 's3', 's4']);
     expect(tookMs).toBeLessThanOrEqual(OPERATION_MS);
     expect(ephemeralKeysOf(fleet, 'a')).toEqual([]);
+    // The presence was taken back before the session was closed: that would read as a death.
+    const last = fleet.store.history(fleet.keys.presence('a' as never)).at(-1);
+    expect(last).toMatchObject({ value: null, cause: 'batch' });
   });
 
   test('stop - after the verdict the reason is `finished`', async () => {

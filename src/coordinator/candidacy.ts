@@ -16,7 +16,6 @@ const GOOD_TERM_LEASES = 10;
 export class Candidacy {
   readonly #core: Core;
   readonly #peers: Peers;
-  readonly #fingerprint: string;
   readonly #seed: number;
   #vacancyTries = 0;
   #resignations = 0;
@@ -25,10 +24,9 @@ export class Candidacy {
   /** The chart's candidacy timer runs. */
   isArmed = false;
 
-  constructor(core: Core, peers: Peers, fingerprint: string) {
+  constructor(core: Core, peers: Peers) {
     this.#core = core;
     this.#peers = peers;
-    this.#fingerprint = fingerprint;
     this.#seed = hash32(0, core.me);
   }
 
@@ -79,7 +77,7 @@ export class Candidacy {
         });
       }, READ_RETRY_MS);
     };
-    joinJob(this.#core, this.#fingerprint).then(later, (error: unknown) => {
+    joinJob(this.#core).then(later, (error: unknown) => {
       if (!isLeaseholdError(error)) throw error;
       if (error.kind === 'fatal') this.#core.fatal(error);
       later();

@@ -25,6 +25,7 @@ export interface WorkerLog {
 }
 
 export interface Core {
+  readonly job: string;
   readonly config: WorkerConfig;
   readonly keys: JobKeys;
   readonly me: InstanceId;
@@ -32,6 +33,8 @@ export interface Core {
   /** Facts of the host for operators. */
   readonly hostFacts: string;
   readonly planner: Planner;
+  /** What the planner gave as its fingerprint when the worker was built. */
+  readonly fingerprint: string;
   readonly clock: TimerSet;
   readonly random: Random;
   readonly log: WorkerLog;

@@ -2,126 +2,64 @@
  * One worker, put together: everything that comes in goes through one mailbox, the charts decide, and what they decide is
  * carried out against the store.
  */
-import { systemClock } from '../base/clock.ts';
-import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
-import { describe, type InstanceId, type Nonce, randomId, type SplitId } from '../base/ids.ts';
-import { type Logger, SILENT_LOGGER } from '../base/logger.ts';
-import { systemRandom } from '../base/random.ts';
+import type { LeaseholdError } from '../base/errors.ts';
+import { isLeaseholdError, messageOf } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
+import { describe, type SplitId } from '../base/ids.ts';
 import { jitter } from '../protocol/timing.ts';
-import { jobKeys, KEY_PREFIXES, type KeyName } from '../records/keys.ts';
-import type { Change, Range } from '../store/port.ts';
-import { writingMachine } from '../../machines/writing.machine.ts';
+import type { KeyName } from '../records/keys.ts';
+import type { Change } from '../store/port.ts';
 import type { StopReport, Verdict } from './api.ts';
-import { Batcher } from './batcher.ts';
-import { ChartHost, type Transition } from './chart-host.ts';
-import { resolveConfig } from './config.ts';
 import type { CoordinatorOptions } from './coordinator.ts';
-import type { Core, WorkerLog } from './core.ts';
-import { Departure } from './departure.ts';
-import { EventSink } from './event-sink.ts';
-import { FleetView } from './fleet-view.ts';
+import type { Core } from './core.ts';
+import { buildCore } from './core-builder.ts';
+import { Departure, type Leaving } from './departure.ts';
+import { Follower } from './follower.ts';
 import { checkPlan } from './join.ts';
 import { Leadership } from './leadership.ts';
-import { Mailbox } from './mailbox.ts';
 import { Peers } from './peers.ts';
 import { Predecessor } from './predecessor.ts';
 import { Presence } from './presence.ts';
-import { RangeWatcher } from './range-watcher.ts';
-import { type ExpiryReason, SessionKeeper } from './session-keeper.ts';
+import type { ExpiryReason } from './session-keeper.ts';
 import { type Status, statusOf } from './status.ts';
-import { StoreGate } from './store-gate.ts';
 import { Tenancies } from './tenancies.ts';
-import { TimerSet } from './timers.ts';
-
-const HOST_CHARACTERS_MAX = 500;
+import { stoppedBeforeVerdict, Verdicts } from './verdicts.ts';
 
 export class Engine {
   readonly core: Core;
   readonly tenancies: Tenancies;
   readonly departure: Departure;
-  readonly #job: string;
-  readonly #fingerprint: string;
-  #presence: Presence | null = null;
   readonly #peers: Peers;
+  readonly #follower: Follower;
+  readonly #verdicts: Verdicts;
+  #presence: Presence | null = null;
   #leadership: Leadership | null = null;
   #predecessor: Predecessor | null = null;
-  readonly #watchers: RangeWatcher[] = [];
-  readonly #listed = new Set<RangeWatcher>();
-  readonly #verdictWaiters: { resolve(verdict: Verdict): void; reject(error: Error): void }[] = [];
-  #verdict: Verdict | null = null;
   #fatalError: LeaseholdError | null = null;
   #rounds = 0;
 
   constructor(options: CoordinatorOptions) {
-    const random = options.random ?? systemRandom();
-    const instanceId = options.instanceId ?? `worker-${randomId(random).slice(0, 12)}`;
-    const prefix = options.prefix ?? 'leasehold';
-    const fingerprint = options.planner.fingerprint();
-    const identity = { job: options.job, prefix, instanceId, fingerprint };
-    const config = resolveConfig({ ...options.config }, identity);
-    this.#job = options.job;
-    this.#fingerprint = fingerprint;
-    const clock = new TimerSet(options.clock ?? systemClock());
-    const crash = (error: unknown): void => {
-      this.#crash(error);
-    };
-    const mailbox = new Mailbox(() => {
-      this.#decide();
-    }, crash);
-    const gate = new StoreGate(options.store, clock, config.opTimeoutMs);
-    const log = workerLog(options.logger ?? SILENT_LOGGER, { job: options.job, instanceId });
-    const charts = new ChartHost(clock, inspector(options.inspect, log), crash);
-    const nonce = randomId(random) as Nonce;
-    let writes = 0;
-    this.core = {
-      config,
-      keys: jobKeys(prefix, options.job),
-      me: instanceId as InstanceId,
-      nonce,
-      hostFacts: (options.host ?? '').slice(0, HOST_CHARACTERS_MAX),
-      planner: options.planner,
-      clock,
-      random,
-      log,
-      mailbox,
-      gate,
-      charts,
-      batcher: new Batcher(gate, mailbox, charts, (resend) =>
-        writingMachine.provide({
-          actions: {
-            resendBatch: ({ context }) => {
-              mailbox.post(() => {
-                resend(context.lane);
-              });
-            },
-          },
-        }),
-      ),
-      view: new FleetView(jobKeys(prefix, options.job), {
-        changed: (name, change) => {
-          this.#changed(name, change);
-        },
-        warn: (key, reason) => {
-          this.core.log.warn('record.ignored', `${key} ${reason}`, { key, reason });
-        },
-      }),
-      events: new EventSink(),
-      session: new SessionKeeper({ gate, clock, random, mailbox }, config.leaseDurationMs, {
+    this.core = buildCore(options, {
+      decide: () => {
+        this.#decide();
+      },
+      crash: (error) => {
+        this.#crash(error);
+      },
+      changed: (name, change) => {
+        this.#changed(name, change);
+      },
+      session: {
         opened: () => this.#presence?.sessionOpened(),
         openFailed: (error) => this.#presence?.openFailed(error),
         expired: (_, reason) => {
           this.#sessionExpired(reason);
         },
-      }),
-      stamp: () => {
-        writes += 1;
-        return { instance: instanceId, nonce, write: writes };
       },
       fatal: (error) => {
         this.#fatal(error);
       },
-    };
+    });
     this.tenancies = new Tenancies(this.core, {
       mayClaim: () => this.#mayTakePart(),
       refusesChanged: () => this.#presence?.send({ type: 'announcement.due' }),
@@ -129,6 +67,10 @@ export class Engine {
     this.#peers = new Peers(this.core, () => {
       this.#leadership?.inputsChanged();
     });
+    this.#follower = new Follower(this.core, () => {
+      this.#reset();
+    });
+    this.#verdicts = new Verdicts(this.core);
     this.departure = new Departure(this.core, () => this.#leaving());
   }
 
@@ -139,13 +81,13 @@ export class Engine {
   start(): void {
     const { core } = this;
     core.log.info('worker.starting', 'starts', { config: { ...core.config } });
-    this.#leadership = new Leadership(core, this.#peers, this.#fingerprint, {
+    this.#leadership = new Leadership(core, this.#peers, {
       mayStand: () => this.#mayTakePart(),
     });
     core.mailbox.post(() => {
-      this.#presence = new Presence(core, this.#fingerprint, {
+      this.#presence = new Presence(core, {
         joined: () => {
-          this.#follow();
+          this.#follower.start();
         },
         refuses: () => this.tenancies.refuses(),
         moved: () => {
@@ -160,19 +102,14 @@ export class Engine {
   }
 
   verdict(): Promise<Verdict> {
-    if (this.#verdict !== null) return Promise.resolve(this.#verdict);
-    if (this.#fatalError !== null) return Promise.reject(this.#fatalError);
-    if (this.isStopped) return Promise.reject(stoppedError());
-    return new Promise((resolve, reject) => {
-      this.#verdictWaiters.push({ resolve, reject });
-    });
+    return this.#verdicts.wait();
   }
 
   stop(hasStarted: boolean): Promise<StopReport> {
     if (!hasStarted) this.departure.skip();
     else {
       this.core.mailbox.post(() => {
-        this.departure.begin(this.#verdict === null ? 'stopped' : 'finished', null);
+        this.departure.begin(this.#verdicts.known === null ? 'stopped' : 'finished', null);
       });
     }
     return this.departure.finished;
@@ -180,13 +117,12 @@ export class Engine {
 
   status(): Status {
     return statusOf({
-      job: this.#job,
       core: this.core,
       presence: this.#presence,
       tenancies: this.tenancies,
       leadership: this.#leadership,
       peers: this.#peers,
-      verdict: this.#verdict,
+      verdict: this.#verdicts.known,
       fatalError: this.#fatalError === null ? null : this.#fatalError.message,
     });
   }
@@ -196,47 +132,15 @@ export class Engine {
     this.tenancies.advance();
     if (!this.departure.hasBegun) {
       this.#leadership?.advance();
-      this.#predecessor?.advance(this.#isFollowing);
+      this.#predecessor?.advance(this.#follower.isFollowing);
     }
     this.departure.advance();
   }
 
-  /** True once everything watched has been read at least once. */
-  get #isFollowing(): boolean {
-    return this.#watchers.length > 0 && this.#listed.size === this.#watchers.length;
-  }
-
   #mayTakePart(): boolean {
-    return this.#presence?.isPresent === true && !this.departure.hasBegun && this.#isFollowing;
-  }
-
-  /** Watches what a follower watches; a commit or a renewal writes none of it. */
-  #follow(): void {
-    if (this.#watchers.length > 0) return;
-    const { keys, me, gate, clock, view, mailbox } = this.core;
-    const ranges: Range[] = [
-      { keys: [keys.plan, keys.leader, keys.assignment(me)] },
-      ...[KEY_PREFIXES.workers, KEY_PREFIXES.leases, KEY_PREFIXES.parked, KEY_PREFIXES.control].map(
-        (prefix) => ({ prefix: keys.root + prefix }),
-      ),
-    ];
-    for (const range of ranges) {
-      const watcher: RangeWatcher = new RangeWatcher(range, gate, clock, {
-        onListing: (entries, revision) => {
-          view.list(range, entries, revision);
-          this.#listed.add(watcher);
-        },
-        onChanges: (changes) => {
-          for (const change of changes) view.apply(change);
-        },
-        onReset: () => {
-          this.#reset();
-        },
-      });
-      this.#watchers.push(watcher);
-      mailbox.connect(watcher.messages);
-      watcher.start();
-    }
+    return (
+      this.#presence?.isPresent === true && !this.departure.hasBegun && this.#follower.isFollowing
+    );
   }
 
   #changed(name: KeyName, change: Change): void {
@@ -285,21 +189,11 @@ export class Engine {
     this.#leadership?.planChanged();
     if (change.entry === null) return;
     try {
-      checkPlan(change.entry, this.#fingerprint);
+      this.#verdicts.planRead(checkPlan(change.entry, core.fingerprint));
     } catch (error) {
       if (!isLeaseholdError(error)) throw error;
       core.fatal(error);
-      return;
     }
-    const { plan } = core.view;
-    const verdict = plan.kind === 'seen' ? plan.plan.record.verdict : null;
-    if (verdict !== null && verdict.kind !== 'unknown' && this.#verdict === null) {
-      const { kind, completed, quarantined, ids } = verdict;
-      this.#verdict = { kind, completed, quarantined, quarantinedIds: ids };
-      core.log.info('job.verdict', 'the job has ended', { ...this.#verdict });
-      core.events.emit({ type: 'verdict', verdict: this.#verdict });
-      for (const waiter of this.#verdictWaiters.splice(0)) waiter.resolve(this.#verdict);
-    } else if (verdict === null) this.#verdict = null;
   }
 
   #parkedChanged(split: SplitId): void {
@@ -330,20 +224,19 @@ export class Engine {
   #reset(): void {
     const { core } = this;
     core.log.error('store.reset', 'the store was replaced or went back in time; starting over');
-    this.#listed.clear();
     this.#presence?.forgetJob();
     core.session.expire('reset');
     this.#leadership?.reset();
     core.view.clear();
     this.#peers.clear();
-    for (const watcher of this.#watchers) watcher.start();
+    this.#follower.restart();
   }
 
   #fatal(error: LeaseholdError): void {
     if (this.#fatalError !== null || this.departure.hasBegun) return;
     this.#fatalError = error;
     this.core.log.error('worker.failed', error.message, { code: error.code, ...error.details });
-    for (const waiter of this.#verdictWaiters.splice(0)) waiter.reject(error);
+    this.#verdicts.refuse(error);
     this.core.mailbox.post(() => {
       this.departure.begin('failed', error);
     });
@@ -359,7 +252,7 @@ export class Engine {
     });
   }
 
-  #leaving() {
+  #leaving(): Leaving {
     return {
       presence: this.#presence!,
       tenancies: this.tenancies,
@@ -372,14 +265,14 @@ export class Engine {
 
   #close(): void {
     const { core } = this;
-    for (const watcher of this.#watchers) watcher.close();
+    this.#follower.close();
     this.#peers.clear();
     core.batcher.close();
     core.gate.close();
     core.clock.close();
     core.mailbox.close();
     core.events.close();
-    for (const waiter of this.#verdictWaiters.splice(0)) waiter.reject(stoppedError());
+    this.#verdicts.refuse(stoppedBeforeVerdict());
   }
 
   #tickLater(): void {
@@ -401,7 +294,7 @@ export class Engine {
     clock.setTimeout(
       () => {
         mailbox.post(() => {
-          for (const watcher of this.#watchers) watcher.relist();
+          this.#follower.relist();
           this.#leadership?.relist();
           this.tenancies.checkOwnRecords();
         });
@@ -410,37 +303,4 @@ export class Engine {
       jitter(hash32(1, me), this.#rounds, config.reconcileIntervalMs),
     );
   }
-}
-
-function stoppedError(): LeaseholdError {
-  return new LeaseholdError('E_STOPPED', 'the worker was stopped before the job had a verdict');
-}
-
-/** An inspector watches; what it throws is reported once and changes nothing. */
-function inspector(
-  inspect: CoordinatorOptions['inspect'],
-  log: WorkerLog,
-): (transition: Transition) => void {
-  let hasThrown = false;
-  return (transition) => {
-    try {
-      inspect?.(transition);
-    } catch (error) {
-      if (!hasThrown) {
-        log.error('inspector.threw', 'the inspector threw; this is reported once', {
-          reason: messageOf(error),
-        });
-      }
-      hasThrown = true;
-    }
-  };
-}
-
-function workerLog(logger: Logger, name: { job: string; instanceId: string }): WorkerLog {
-  const line =
-    (level: keyof Logger) =>
-    (event: string, message: string, fields: Readonly<Record<string, unknown>> = {}): void => {
-      logger[level]({ event, ...name, ...fields }, message);
-    };
-  return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
 }

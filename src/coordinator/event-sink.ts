@@ -31,7 +31,16 @@ export class EventSink {
   #isClosed = false;
 
   emit(event: CoordinationEvent): void {
-    for (const listener of this.#listeners) listener(event);
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (error) {
+        // A listener's bug must not stop a chart in the middle of its step; it crashes the process right after.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
+    }
     for (const stream of this.#streams) stream.push(event);
   }
 

@@ -21,17 +21,17 @@ const CONFLICTS_MAX = 4;
  * @throws LeaseholdError `E_FINGERPRINT_MISMATCH`, `E_RECORD_CORRUPT`, `E_RECORD_NEWER`, `E_RECORD_MISSING` (fatal), or
  *   `unavailable` when the store did not answer.
  */
-export async function joinJob(core: Core, fingerprint: string): Promise<JoinOutcome> {
+export async function joinJob(core: Core): Promise<JoinOutcome> {
   for (let conflicts = 0; conflicts < CONFLICTS_MAX; conflicts += 1) {
     const { entries } = await core.gate.readKeys([core.keys.plan, core.keys.leader]);
     const plan = entries.get(core.keys.plan);
     if (plan !== undefined) {
-      checkPlan(plan, fingerprint);
+      checkPlan(plan, core.fingerprint);
       return 'joined';
     }
     if (entries.has(core.keys.leader)) return 'waits';
     await expectNoRecords(core);
-    const answer = await createPlan(core, fingerprint);
+    const answer = await createPlan(core);
     if (answer.kind === 'committed') return 'joined';
     if (answer.kind === 'refused') throw answer.error;
     if (answer.kind === 'abandoned') {
@@ -87,9 +87,9 @@ async function expectNoRecords(core: Core): Promise<void> {
   }
 }
 
-function createPlan(core: Core, fingerprint: string): Promise<WriteAnswer> {
+function createPlan(core: Core): Promise<WriteAnswer> {
   const record: PlanRecord = {
-    fingerprint,
+    fingerprint: core.fingerprint,
     generation: 0,
     finality: 'open',
     sealed: false,

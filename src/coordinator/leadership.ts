@@ -34,7 +34,6 @@ export class Leadership {
   readonly #core: Core;
   readonly #hooks: LeadershipHooks;
   readonly #peers: Peers;
-  readonly #fingerprint: string;
   readonly #session: SessionKeeper;
   readonly #chart: RunningChart<LeaderEvent>;
   readonly #candidacy: Candidacy;
@@ -48,12 +47,11 @@ export class Leadership {
   #lossReason = '';
   #onDeparted: (() => void) | null = null;
 
-  constructor(core: Core, peers: Peers, fingerprint: string, hooks: LeadershipHooks) {
+  constructor(core: Core, peers: Peers, hooks: LeadershipHooks) {
     this.#core = core;
     this.#hooks = hooks;
     this.#peers = peers;
-    this.#fingerprint = fingerprint;
-    this.#candidacy = new Candidacy(core, peers, fingerprint);
+    this.#candidacy = new Candidacy(core, peers);
     this.#session = new SessionKeeper(core, core.config.leaseDurationMs, {
       opened: () => {
         this.#send({ type: 'session.opened' });
@@ -86,7 +84,7 @@ export class Leadership {
         this.#reader?.readSoon(split);
       },
     });
-    this.balancing = new Balancing(core, peers, hash32(0, fingerprint), send);
+    this.balancing = new Balancing(core, peers, hash32(0, core.fingerprint), send);
     this.#judging = new Judging(core, send);
     this.#chart = core.charts.start(this.#provide(), 'leader', core.me, { instance: core.me });
   }
@@ -147,7 +145,7 @@ export class Leadership {
     const term = this.term;
     if (term === null) return;
     if (this.#core.view.plan.kind === 'absent' && term.isReady) {
-      this.planning.recreate(term, this.#fingerprint);
+      this.planning.recreate(term);
     }
     this.#judging.planChanged(term);
   }
@@ -326,7 +324,7 @@ export class Leadership {
   #resume(term: Term): void {
     const { plan } = this.#core.view;
     this.#expectMissing(term);
-    if (plan.kind === 'absent') this.planning.recreate(term, this.#fingerprint);
+    if (plan.kind === 'absent') this.planning.recreate(term);
     const record = plan.kind === 'seen' ? plan.plan.record : null;
     this.#send({ type: record?.sealed === true ? 'plan.kept' : 'plan.due' });
     if (record !== null && record.verdict !== null) this.#send({ type: 'verdict.found' });

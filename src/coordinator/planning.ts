@@ -108,7 +108,7 @@ export class Planning {
     const answer = this.#answer!;
     const { view } = this.#core;
     if (view.plan.kind !== 'seen') {
-      this.recreate(term, this.#core.planner.fingerprint());
+      this.recreate(term);
       this.#later(() => {
         if (!term.isOver) this.publish(term);
       });
@@ -153,12 +153,12 @@ export class Planning {
   }
 
   /** The plan was deleted under a leader: it puts it back, one generation on (R42). */
-  recreate(term: Term, fingerprint: string): void {
+  recreate(term: Term): void {
     if (this.#isRecreating) return;
     this.#isRecreating = true;
     this.#recreations += 1;
     const record: PlanRecord = {
-      fingerprint,
+      fingerprint: this.#core.fingerprint,
       generation: term.generation + this.#recreations,
       finality: 'open',
       sealed: false,

@@ -30,7 +30,6 @@ const JOIN_WAIT_MS = 500;
 export class Presence {
   readonly #core: Core;
   readonly #hooks: PresenceHooks;
-  readonly #fingerprint: string;
   readonly #machine: typeof presenceMachine;
   #chart!: RunningChart<PresenceEvent>;
   /** What this worker has put into the fleet. */
@@ -40,10 +39,9 @@ export class Presence {
   #hasJoined = false;
   #lastFailure = '';
 
-  constructor(core: Core, fingerprint: string, hooks: PresenceHooks) {
+  constructor(core: Core, hooks: PresenceHooks) {
     this.#core = core;
     this.#hooks = hooks;
-    this.#fingerprint = fingerprint;
     this.announcement = new Announcement(core, {
       record: (session) => this.#record(session),
       landed: () => {
@@ -145,7 +143,7 @@ export class Presence {
   }
 
   #join(): void {
-    this.#step(joinJob(this.#core, this.#fingerprint), (outcome) => {
+    this.#step(joinJob(this.#core), (outcome) => {
       if (outcome === 'waits') {
         this.#core.clock.setTimeout(() => {
           this.#core.mailbox.post(() => {
@@ -166,7 +164,7 @@ export class Presence {
       this.#core.session.open();
       return;
     }
-    joinJob(this.#core, this.#fingerprint).then(
+    joinJob(this.#core).then(
       (outcome) => {
         this.#core.mailbox.post(() => {
           if (this.#chart.hasEnded || this.#isParting) return;

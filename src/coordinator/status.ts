@@ -58,7 +58,6 @@ export interface Status {
 
 /** The parts a status is read from. */
 export interface StatusParts {
-  readonly job: string;
   readonly core: Core;
   readonly presence: Presence | null;
   readonly tenancies: Tenancies;
@@ -75,7 +74,7 @@ export function statusOf(parts: StatusParts): Status {
   const nowMs = core.clock.nowMs();
   const plan = view.plan.kind === 'seen' ? view.plan.plan.record : null;
   return {
-    job: parts.job,
+    job: core.job,
     instanceId: core.me,
     nonce: core.nonce,
     presence: presence?.state ?? 'unstarted',

@@ -22,7 +22,8 @@ import { bytesOfBase64, progressOf } from './bytes.ts';
 import { Claims } from './claims.ts';
 import type { Core } from './core.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
-import { fencedError, Tenancy, type Waiter } from './tenancy.ts';
+import { fencedError } from './fenced-error.ts';
+import { Tenancy, type Waiter } from './tenancy.ts';
 import { UnclearedEnds } from './uncleared-ends.ts';
 
 /** What tenancies ask of the rest of the worker. */

@@ -18,20 +18,20 @@ import {
   type Progress,
   releasedRecord,
 } from '../protocol/tenancy-records.ts';
-import { type Decoded, sameStamp, type Stamp } from '../records/codec.ts';
+import { settleConflict } from '../protocol/settle.ts';
+import type { Stamp } from '../records/codec.ts';
 import { parkedCodec, type SpecRecord, type SplitRecord, splitCodec } from '../records/records.ts';
 import type { Entry, Txn, Write } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from './batcher.ts';
 import type { RunningChart } from './chart-host.ts';
 import type { Core } from './core.ts';
+import { fencedError } from './fenced-error.ts';
 
 /** Whoever waits for a write to be durable. */
 export interface Waiter {
   resolve(): void;
   reject(error: LeaseholdError): void;
 }
-
-type Unreadable = Exclude<Decoded<SplitRecord>, { kind: 'record' }>;
 
 interface PendingCommit {
   progress: Progress;
@@ -328,69 +328,55 @@ export class Tenancy {
       this.#pump();
       return;
     }
-    this.#ending = null;
     this.#core.view.apply({
       key: this.#core.keys.lease(this.split),
       modRevision: revision,
       entry: null,
     });
-    for (const waiter of waitersOf(sent)) waiter.resolve();
-    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
+    this.#ended(sent);
   }
 
   /** Decides by epoch and owner what a conflict means (R2, R4). */
   #onConflict(sent: SentWrite, found: Entry | null): void {
-    const decoded = found === null ? null : splitCodec.decode(found.value);
-    if (found === null || decoded === null || decoded.kind !== 'record') {
-      const reason = decoded === null ? 'the record was deleted' : (decoded as Unreadable).reason;
-      this.#core.view.warn(this.#core.keys.split(this.split), `cannot be committed to: ${reason}`);
-      this.#fenced(sent);
-      return;
-    }
-    if (sameStamp(decoded.stamp, sent.stamp)) {
-      this.#landed(sent, found.modRevision);
-      return;
-    }
-    const { record } = decoded;
-    const isMine =
-      record.epoch === this.epoch &&
-      record.owner === this.#core.me &&
-      record.nonce === this.#core.nonce &&
-      record.status === 'runnable';
-    const isCompletedByMe =
-      sent.ending?.kind === 'complete' &&
-      record.epoch === this.epoch &&
-      record.status === 'completed';
-    if (isCompletedByMe) {
-      this.#landed({ ...sent, record }, found.modRevision);
-      return;
-    }
-    if (!isMine && this.#isHandbackUnknown) {
-      // An earlier send has landed, and somebody else has taken the split since (R4).
-      for (const waiter of waitersOf(sent)) waiter.resolve();
-      this.#ending = null;
-      this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
-      return;
-    }
-    if (!isMine) {
-      this.#fenced(sent);
-      return;
-    }
-    const mine = sent.record.watermark;
+    const core = this.#core;
     const carriesProgress = sent.ending === null || sent.ending.kind === 'complete';
-    if (carriesProgress && compareWatermarks(record.watermark, mine) > 0) {
-      this.#core.view.warn(
-        this.#core.keys.split(this.split),
-        `holds watermark ${record.watermark} above ${mine} in the epoch of this worker`,
-      );
-      this.#fenced(sent);
-      return;
+    const meaning = settleConflict(
+      {
+        stamp: sent.stamp,
+        epoch: this.epoch,
+        owner: core.me,
+        nonce: core.nonce,
+        watermark: carriesProgress ? sent.record.watermark : undefined,
+        completes: sent.ending?.kind === 'complete',
+      },
+      found === null ? null : splitCodec.decode(found.value),
+    );
+    switch (meaning.kind) {
+      case 'landed':
+        this.#landed(sent, found!.modRevision);
+        return;
+      case 'completed':
+        this.#landed({ ...sent, record: meaning.record }, found!.modRevision);
+        return;
+      case 'adopt':
+        this.#isHandbackUnknown = false;
+        this.record = meaning.record;
+        this.revision = found!.modRevision;
+        this.#again(sent);
+        return;
+      case 'fenced':
+        if (meaning.warning !== null) core.view.warn(core.keys.split(this.split), meaning.warning);
+        // After an unanswered send the hand-back has landed, and somebody else has the split since (R4).
+        if (meaning.warning === null && this.#isHandbackUnknown) this.#ended(sent);
+        else this.#fenced(sent);
+        return;
     }
-    // Still this tenancy's: adopt what is there, and write anew on top of it.
-    this.#isHandbackUnknown = false;
-    this.record = record;
-    this.revision = found.modRevision;
-    this.#again(sent);
+  }
+
+  #ended(sent: SentWrite): void {
+    for (const waiter of waitersOf(sent)) waiter.resolve();
+    this.#ending = null;
+    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
   }
 
   /** Puts the content of a write back in line, to be built anew. */
@@ -401,7 +387,10 @@ export class Tenancy {
       this.#pending =
         newer === null
           ? commit
-          : { progress: newer.progress, waiters: [...commit.waiters, ...newer.waiters] };
+          : {
+              progress: merged(commit.progress, newer.progress),
+              waiters: [...commit.waiters, ...newer.waiters],
+            };
     }
     this.#pump();
   }
@@ -421,16 +410,6 @@ export class Tenancy {
     if (sent?.ending !== null) this.#core.session.expire('closed');
     this.#core.fatal(error);
   }
-}
-
-/** What a source hears that writes to a split it does not own. */
-export function fencedError(split: string, epoch: string | null): LeaseholdError {
-  return new LeaseholdError(
-    'E_FENCED',
-    `split ${split} is no longer this worker's (epoch ${epoch ?? 'none'}): stop and discard; ` +
-      'the write is not known to be written',
-    { details: { split, epoch } },
-  );
 }
 
 function waitersOf(sent: SentWrite): readonly Waiter[] {

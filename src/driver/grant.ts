@@ -1,5 +1,5 @@
 /** One split in the hands of the service: what its handler reads, and everything it may say. */
-import { fencedError } from '../coordinator/tenancy.ts';
+import { fencedError } from '../coordinator/fenced-error.ts';
 import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api.ts';
 import type { SplitCoordinator } from '../coordinator/coordinator.ts';
 

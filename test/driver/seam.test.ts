@@ -116,7 +116,7 @@ describe('a blocked loop', () => {
     await fleet.until('a holds', () => a.held.size === 2);
     // Timers are held up, what comes from the network is not.
     a.clock.freeze('runs');
-    await fleet.advance(2 * LEASE_MS);
+    await fleet.advance(LEASE_MS + 1_000);
     a.clock.thaw();
     await fleet.until('a holds again', () => fleet.lease('s1') !== null, 30_000);
     expect(fleet.split('s1')).toMatchObject({ attempts: 1, owner: 'a' });

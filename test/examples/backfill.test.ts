@@ -193,8 +193,8 @@ describe('backfill', () => {
     'bad usage: %s - is refused with a message and code 2',
     async (_what, args, message) => {
       const run = await backfill(args);
-      expect(run).toMatchObject({ code: 2, stdout: '' });
       expect(run.stderr).toContain(message);
+      expect(run).toMatchObject({ code: 2, stdout: '' });
       expect(run.stderr).toContain('usage: npm start');
     },
     TIMEOUT_MS,

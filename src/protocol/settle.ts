@@ -1,0 +1,58 @@
+/**
+ * What a conflict means to the owner who wrote: whether the write landed after all, may be written again on what was found,
+ * or belongs to somebody else now (R2, R4). Decided by epoch and owner; the stamp only tells one's own write.
+ *
+ * Tests: test/protocol/settle.test.ts.
+ */
+import type { Epoch } from '../base/decimals.ts';
+import type { InstanceId, Nonce } from '../base/ids.ts';
+import { type Decoded, sameStamp, type Stamp } from '../records/codec.ts';
+import type { SplitRecord } from '../records/records.ts';
+import { compareWatermarks } from './tenancy-records.ts';
+
+/** A write of a tenancy that was answered with a conflict. */
+export interface ConflictingWrite {
+  readonly stamp: Stamp;
+  readonly epoch: Epoch | null;
+  readonly owner: InstanceId;
+  readonly nonce: Nonce;
+  /** The watermark it carries; undefined when it carries no progress. */
+  readonly watermark: string | null | undefined;
+  /** It completes the split. */
+  readonly completes: boolean;
+}
+
+export type ConflictMeaning =
+  /** The value found is this very write. */
+  | { readonly kind: 'landed' }
+  /** The split is completed in this epoch: a complete has what it wanted. */
+  | { readonly kind: 'completed'; readonly record: SplitRecord }
+  /** Still this tenancy's: write anew on top of it. */
+  | { readonly kind: 'adopt'; readonly record: SplitRecord }
+  /** Somebody else's, ended, or not to be written on; a reason when a person should hear of it. */
+  | { readonly kind: 'fenced'; readonly warning: string | null };
+
+/** Reads what a conflict found; null when the record is gone. */
+export function settleConflict(
+  write: ConflictingWrite,
+  found: Decoded<SplitRecord> | null,
+): ConflictMeaning {
+  if (found === null) return { kind: 'fenced', warning: 'cannot be written: it was deleted' };
+  if (found.kind !== 'record') {
+    return { kind: 'fenced', warning: `cannot be written: ${found.reason}` };
+  }
+  if (sameStamp(found.stamp, write.stamp)) return { kind: 'landed' };
+  const { record } = found;
+  if (record.epoch !== write.epoch) return { kind: 'fenced', warning: null };
+  if (write.completes && record.status === 'completed') return { kind: 'completed', record };
+  const isMine =
+    record.status === 'runnable' && record.owner === write.owner && record.nonce === write.nonce;
+  if (!isMine) return { kind: 'fenced', warning: null };
+  if (write.watermark !== undefined && compareWatermarks(record.watermark, write.watermark) > 0) {
+    return {
+      kind: 'fenced',
+      warning: `holds watermark ${record.watermark} above ${write.watermark} in the epoch of this worker`,
+    };
+  }
+  return { kind: 'adopt', record };
+}

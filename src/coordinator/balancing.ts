@@ -231,7 +231,11 @@ export class Balancing {
     const value =
       splits === null
         ? null
-        : assignmentCodec.encode({ generation: term.generation, splits }, this.#core.stamp());
+        : assignmentCodec.encode(
+            // Fields of a newer version stay (R42).
+            { ...view.assignments.get(instance)?.record, generation: term.generation, splits },
+            this.#core.stamp(),
+          );
     const txn: Txn = {
       compares: [{ key, target: 'modRevision', equals }],
       writes: [value === null ? { delete: key } : { put: key, value, session: null }],

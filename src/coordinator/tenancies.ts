@@ -4,37 +4,31 @@
  *
  * Rules: R12, R16, R25, R27, R29-R41.
  */
-import type {
-  Ending,
-  TenancyContext,
-  TenancyEvent,
-  WithdrawalReason,
-} from '../../machines/tenancy.events.ts';
-import { tenancyMachine } from '../../machines/tenancy.machine.ts';
-import { compareDecimals } from '../base/decimals.ts';
-import { isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
+import type { TenancyEvent, WithdrawalReason } from '../../machines/tenancy.events.ts';
+import type { tenancyMachine } from '../../machines/tenancy.machine.ts';
+import type { LeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
 import type { Progress as StoredProgress } from '../protocol/tenancy-records.ts';
-import { type SplitRecord, splitCodec } from '../records/records.ts';
+import type { SplitRecord } from '../records/records.ts';
 import type { Change } from '../store/port.ts';
-import type { LossReason } from './api.ts';
-import { bytesOfBase64, progressOf } from './bytes.ts';
 import { Claims } from './claims.ts';
 import type { Core } from './core.ts';
-import { LeaseKeeper } from './lease-keeper.ts';
 import { fencedError } from './fenced-error.ts';
-import { Tenancy, type Waiter } from './tenancy.ts';
+import { LeaseKeeper } from './lease-keeper.ts';
+import { checkOwnRecords } from './own-records.ts';
+import { RefusedSplits } from './refused-splits.ts';
+import { Tenancy } from './tenancy.ts';
+import { provideTenancy } from './tenancy-effects.ts';
+import type { Waiter } from './tenancy-writes.ts';
 import { UnclearedEnds } from './uncleared-ends.ts';
 
 /** What tenancies ask of the rest of the worker. */
 export interface TenancyHooks {
   /** Announced, and not on the way out: new splits may be claimed. */
-  mayClaim(): boolean;
+  readonly mayClaim: () => boolean;
   /** The set of splits this worker cannot take changed (R27). */
-  refusesChanged(): void;
+  readonly refusesChanged: () => void;
 }
-
-const READ_OWN_MAX = 100;
 
 export class Tenancies {
   readonly #core: Core;
@@ -47,10 +41,7 @@ export class Tenancies {
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
   /** Splits known to have ended; a requeue, or a new assignment, opens the question again. */
   readonly #over = new Set<SplitId>();
-  /** Handlers that still run though their tenancy is over, and since when (R27). */
-  readonly #oldHandlers = new Map<SplitId, number>();
-  /** Splits given back by their own source while named, and until when they are refused (R40). */
-  readonly #refusedUntilMs = new Map<SplitId, number>();
+  readonly #refused: RefusedSplits;
   #isStopping = false;
   readonly released: string[] = [];
   readonly forced: string[] = [];
@@ -59,6 +50,7 @@ export class Tenancies {
     this.#core = core;
     this.#hooks = hooks;
     this.#leases = new LeaseKeeper(core);
+    this.#refused = new RefusedSplits(core, hooks.refusesChanged);
     this.#claims = new Claims(core, {
       waivesAttempt: (split, record) => this.#waivesAttempt(split, record),
       leaseGoneAtMs: (split) => this.#leaseGoneAtMs.get(split),
@@ -70,7 +62,12 @@ export class Tenancies {
         this.#unclearedEnds.note(split, record.epoch, true);
       },
     });
-    this.#machine = this.#provide();
+    this.#machine = provideTenancy({
+      core,
+      claims: this.#claims,
+      leases: this.#leases,
+      find: (split) => this.#bySplit.get(split as SplitId),
+    });
   }
 
   /** Every tenancy, for status. */
@@ -105,7 +102,7 @@ export class Tenancies {
 
   /** Splits this worker cannot take now. */
   refuses(): SplitId[] {
-    return [...new Set([...this.#oldHandlers.keys(), ...this.#refusedUntilMs.keys()])].sort();
+    return this.#refused.list();
   }
 
   /** True while a lease of the process before this one may still be reclaimed (R13). */
@@ -120,7 +117,7 @@ export class Tenancies {
 
   /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
   advance(): void {
-    this.#forgetRefusals();
+    this.#refused.expire();
     this.#reconcile();
     if (this.#hooks.mayClaim() && !this.#isStopping && !this.#core.view.isPaused) {
       const waiting = [...this.#bySplit.values()].filter((tenancy) =>
@@ -210,9 +207,7 @@ export class Tenancies {
     const tenancy = this.#bySplit.get(split);
     const isMeant = tenancy !== undefined && (epoch === null || tenancy.epoch === epoch);
     if (isMeant && tenancy.mayCommit && !this.#isStopping) {
-      const untilMs = this.#core.clock.nowMs() + this.#core.config.leaseDurationMs;
-      this.#refusedUntilMs.set(split, untilMs);
-      this.#hooks.refusesChanged();
+      this.#refused.givenUp(split);
     }
     return this.#endBy(split, epoch, { type: 'split.release' });
   }
@@ -233,18 +228,12 @@ export class Tenancies {
 
   /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
   handlerOutlives(split: SplitId): void {
-    this.#oldHandlers.set(split, this.#core.clock.nowMs());
-    this.#hooks.refusesChanged();
+    this.#refused.handlerOutlives(split);
   }
 
   handlerEnded(split: SplitId): void {
-    const sinceMs = this.#oldHandlers.get(split);
-    if (sinceMs === undefined) return;
-    this.#oldHandlers.delete(split);
     // A handler that ignored `lost` is a reason to count the attempt (R31).
-    const hasIgnored = this.#core.clock.nowMs() - sinceMs > this.#core.config.opTimeoutMs;
-    if (hasIgnored) this.#unclearedEnds.blame(split);
-    this.#hooks.refusesChanged();
+    if (this.#refused.handlerEnded(split)) this.#unclearedEnds.blame(split);
   }
 
   /** Reads the records of everything held: a higher epoch means another owner (R39). */
@@ -252,9 +241,9 @@ export class Tenancies {
     for (const tenancy of this.#bySplit.values())
       if (tenancy.problem !== null) tenancy.isStale = true;
     const held = [...this.#bySplit.values()].filter((tenancy) => tenancy.chart.hasTag('held'));
-    for (let start = 0; start < held.length; start += READ_OWN_MAX) {
-      this.#checkSome(held.slice(start, start + READ_OWN_MAX));
-    }
+    checkOwnRecords(this.#core, held, (tenancy) => {
+      this.#fence(tenancy);
+    });
   }
 
   /** Ends every chart without a word; the worker has left. */
@@ -283,23 +272,8 @@ export class Tenancies {
     if (this.#isStopping || view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
-      if (isOpen && !this.#isRefused(split)) this.#open(split);
+      if (isOpen && !this.#refused.has(split)) this.#open(split);
     }
-  }
-
-  #isRefused(split: SplitId): boolean {
-    return this.#oldHandlers.has(split) || this.#refusedUntilMs.has(split);
-  }
-
-  #forgetRefusals(): void {
-    const nowMs = this.#core.clock.nowMs();
-    let changed = false;
-    for (const [split, untilMs] of this.#refusedUntilMs) {
-      if (untilMs > nowMs) continue;
-      this.#refusedUntilMs.delete(split);
-      changed = true;
-    }
-    if (changed) this.#hooks.refusesChanged();
   }
 
   #open(split: SplitId): void {
@@ -391,115 +365,7 @@ export class Tenancies {
     return record.nonce === this.#core.nonce && this.#unclearedEnds.waives(split, record.epoch);
   }
 
-  #checkSome(tenancies: readonly Tenancy[]): void {
-    const { keys, gate, mailbox, view } = this.#core;
-    gate.readKeys(tenancies.map((tenancy) => keys.split(tenancy.split))).then(
-      ({ entries, revision }) => {
-        mailbox.post(() => {
-          for (const tenancy of tenancies) {
-            if (tenancy.epoch === null || compareDecimals(tenancy.revision, revision) > 0) continue;
-            const key = keys.split(tenancy.split);
-            const entry = entries.get(key);
-            if (entry === undefined) view.warn(key, 'was deleted while it is owned');
-            const decoded = entry === undefined ? undefined : splitCodec.decode(entry.value);
-            const isMine = decoded?.kind === 'record' && decoded.record.epoch === tenancy.epoch;
-            if (!isMine) this.#fence(tenancy);
-          }
-        });
-      },
-      (error: unknown) => {
-        // The next reconcile reads again.
-        if (!isLeaseholdError(error)) throw error;
-      },
-    );
-  }
-
   #fence(tenancy: Tenancy): void {
     if (!tenancy.isHandingBack) tenancy.send({ type: 'tenancy.fenced' });
-  }
-
-  #provide(): typeof tenancyMachine {
-    type Effect = (tenancy: Tenancy, context: TenancyContext) => void;
-    const effect =
-      (act: Effect) =>
-      ({ context }: { context: TenancyContext }): void => {
-        const tenancy = this.#bySplit.get(context.split as SplitId);
-        if (tenancy !== undefined) act(tenancy, context);
-      };
-    return tenancyMachine.provide({
-      actions: {
-        requestClaim: effect((tenancy) => {
-          this.#claims.send(tenancy);
-        }),
-        grantSplit: effect((tenancy) => {
-          this.#grant(tenancy);
-        }),
-        askForSplit: effect((tenancy, context) => {
-          this.#ask(tenancy, context);
-        }),
-        withdrawRequest: effect((tenancy) => {
-          const { split, epoch } = tenancy;
-          this.#core.events.emit({ type: 'revokeCancelled', splitId: split, epoch: epoch! });
-        }),
-        loseGrant: ({ context, event }) => {
-          const tenancy = this.#bySplit.get(context.split as SplitId);
-          if (tenancy !== undefined) this.#lose(tenancy, lossReasonOf(event));
-        },
-        markLease: effect((tenancy) => {
-          this.#core.mailbox.post(() => {
-            this.#leases.mark(tenancy);
-          });
-        }),
-        requestEnding: effect((tenancy, context) => {
-          tenancy.end(context.ending as Ending);
-        }),
-      },
-    });
-  }
-
-  #grant(tenancy: Tenancy): void {
-    const { split, spec, record, epoch } = tenancy;
-    tenancy.hasGrant = true;
-    tenancy.wasGranted = true;
-    tenancy.mayCommit = true;
-    this.#core.log.info('split.gained', 'gained a split', { split, epoch });
-    this.#core.events.emit({
-      type: 'gained',
-      split: { id: split, descriptor: bytesOfBase64(spec!.descriptor), weight: spec!.weight },
-      epoch: epoch!,
-      progress: progressOf(record!),
-    });
-  }
-
-  #ask(tenancy: Tenancy, context: TenancyContext): void {
-    tenancy.hasEverDrained = true;
-    const { split, epoch } = tenancy;
-    this.#core.events.emit({
-      type: 'revokeRequested',
-      splitId: split,
-      epoch: epoch!,
-      reason: context.withdrawnFor ?? 'unassigned',
-      deadlineMs: context.timerMs,
-    });
-  }
-
-  #lose(tenancy: Tenancy, reason: LossReason): void {
-    if (!tenancy.hasGrant) return;
-    tenancy.lose();
-    const { split, epoch } = tenancy;
-    this.#core.log.warn('split.lost', 'lost a split', { split, epoch, reason });
-    this.#core.events.emit({ type: 'lost', splitId: split, epoch: epoch!, reason });
-  }
-}
-
-function lossReasonOf(event: TenancyEvent): LossReason {
-  switch (event.type) {
-    case 'tenancy.fenced':
-      return 'fenced';
-    case 'session.expired':
-    case 'lease.deleted':
-      return 'starved';
-    default:
-      return 'revoked';
   }
 }

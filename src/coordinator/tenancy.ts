@@ -9,50 +9,25 @@ import type { Ending, TenancyEvent, WithdrawalReason } from '../../machines/tena
 import { ABSENT, type Epoch, type Revision } from '../base/decimals.ts';
 import { LeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
-import {
-  committedRecord,
-  compareWatermarks,
-  completedRecord,
-  failedRecord,
-  parkedRecordFor,
-  type Progress,
-  releasedRecord,
-} from '../protocol/tenancy-records.ts';
 import { settleConflict } from '../protocol/settle.ts';
-import type { Stamp } from '../records/codec.ts';
-import { parkedCodec, type SpecRecord, type SplitRecord, splitCodec } from '../records/records.ts';
-import type { Entry, Txn, Write } from '../store/port.ts';
+import { committedRecord, compareWatermarks, type Progress } from '../protocol/tenancy-records.ts';
+import { type SpecRecord, type SplitRecord, splitCodec } from '../records/records.ts';
+import type { Entry } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from './batcher.ts';
 import type { RunningChart } from './chart-host.ts';
 import type { Core } from './core.ts';
 import { fencedError } from './fenced-error.ts';
-
-/** Whoever waits for a write to be durable. */
-export interface Waiter {
-  resolve(): void;
-  reject(error: LeaseholdError): void;
-}
-
-interface PendingCommit {
-  progress: Progress;
-  readonly waiters: Waiter[];
-}
-
-/** What the last write does, and who waits for it. */
-interface EndingRequest {
-  readonly kind: Ending;
-  readonly progress: Progress | null;
-  readonly reason: string;
-  readonly waiters: Waiter[];
-}
-
-/** A write as sent, to know it again. */
-interface SentWrite {
-  readonly record: SplitRecord;
-  readonly stamp: Stamp;
-  readonly ending: EndingRequest | null;
-  readonly commit: PendingCommit | null;
-}
+import {
+  endedRecord,
+  type EndingRequest,
+  merged,
+  type PendingCommit,
+  type SentWrite,
+  tenancyTxn,
+  type Waiter,
+  waitersOf,
+  withState,
+} from './tenancy-writes.ts';
 
 export class Tenancy {
   readonly split: SplitId;
@@ -232,7 +207,7 @@ export class Tenancy {
       guard: NO_GUARD,
       build: () => {
         sent = this.#nextWrite();
-        return sent === null ? null : this.#txn(sent);
+        return sent === null ? null : tenancyTxn(this.#core, this.split, sent, this.revision);
       },
       matters: () => !this.chart.hasEnded,
       answered: (answer) => {
@@ -259,42 +234,11 @@ export class Tenancy {
     const ending = this.#ending;
     if (ending === null) return null;
     this.isHandingBack = ending.kind !== 'complete';
-    return { record: this.#endedRecord(record, ending), stamp, ending, commit: null };
-  }
-
-  #endedRecord(record: SplitRecord, ending: EndingRequest): SplitRecord {
-    switch (ending.kind) {
-      case 'complete': {
-        const progress = ending.progress ?? record;
-        return completedRecord(record, withState(progress, record), this.#startWatermark);
-      }
-      case 'fail':
-        return failedRecord(record, {
-          reason: ending.reason,
-          by: this.#core.me,
-          maxAttempts: this.#core.config.maxAttempts,
-        });
-      case 'release':
-      case 'force':
-        return releasedRecord(record);
-    }
-  }
-
-  #txn({ record, stamp, ending }: SentWrite): Txn {
-    const { keys } = this.#core;
-    const key = keys.split(this.split);
-    const writes: Write[] = [{ put: key, value: splitCodec.encode(record, stamp), session: null }];
-    if (ending !== null) {
-      writes.push({ delete: keys.lease(this.split) });
-      if (record.status === 'quarantined') {
-        const value = parkedCodec.encode(parkedRecordFor(record), stamp);
-        writes.push({ put: keys.parked(this.split), value, session: null });
-      }
-    }
     return {
-      compares: [{ key, target: 'modRevision', equals: this.revision }],
-      writes,
-      onConflict: [key],
+      record: endedRecord(this.#core, record, ending, this.#startWatermark),
+      stamp,
+      ending,
+      commit: null,
     };
   }
 
@@ -410,17 +354,4 @@ export class Tenancy {
     if (sent?.ending !== null) this.#core.session.expire('closed');
     this.#core.fatal(error);
   }
-}
-
-function waitersOf(sent: SentWrite): readonly Waiter[] {
-  return [...(sent.commit?.waiters ?? []), ...(sent.ending?.waiters ?? [])];
-}
-
-function merged(older: Progress, newer: Progress): Progress {
-  return { watermark: newer.watermark, state: newer.state ?? older.state };
-}
-
-/** Progress without a state keeps the one before it. */
-function withState(progress: Progress, record: SplitRecord): Progress {
-  return progress.state === null ? { ...progress, state: record.state } : progress;
 }

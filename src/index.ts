@@ -1,10 +1,5 @@
 /** Leasehold: divides one source's work among the instances of a Node service, safely. */
-export {
-  type ErrorCode,
-  type ErrorKind,
-  isLeaseholdError,
-  LeaseholdError,
-} from './base/errors.ts';
+export { type ErrorCode, type ErrorKind, isLeaseholdError, LeaseholdError } from './base/errors.ts';
 export type { Clock, Timer } from './base/clock.ts';
 export type { Logger, LogLine } from './base/logger.ts';
 export type { Random } from './base/random.ts';

@@ -36,11 +36,13 @@ export class Ledger {
     this.#store = store;
     this.#prefix = `leasehold/${job}/splits/`;
     const watch = store.watch({ prefix: this.#prefix }, store.revision);
-    this.#subscription = watch.subscribe((event) => {
-      if (event.kind !== 'changes') return;
-      for (const { key, entry } of event.changes) {
-        if (entry !== null) this.#changed(key, JSON.parse(entry.value) as SplitRecord);
-      }
+    this.#subscription = watch.subscribe({
+      next: (event) => {
+        if (event.kind !== 'changes') return;
+        for (const { key, entry } of event.changes) {
+          if (entry !== null) this.#changed(key, JSON.parse(entry.value) as SplitRecord);
+        }
+      },
     });
   }
 

@@ -15,7 +15,7 @@ export type Nonce = Id<'nonce'>;
 export type SessionId = Id<'session'>;
 
 /** Longest id, in bytes (R43). */
-export const ID_BYTES_MAX = 128;
+const ID_BYTES_MAX = 128;
 
 const ID = /^[A-Za-z0-9_-]{1,128}$/;
 

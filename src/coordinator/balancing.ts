@@ -8,7 +8,7 @@ import type { Timer } from '../base/clock.ts';
 import { ABSENT, compareDecimals } from '../base/decimals.ts';
 import type { InstanceId, SplitId } from '../base/ids.ts';
 import { assign, type AssignableSplit, currentOwner } from '../protocol/assign.ts';
-import { failBackoffMs, isAtCap } from '../protocol/attempts.ts';
+import { failBackoffMs, hasJustFailed, isAtCap } from '../protocol/attempts.ts';
 import {
   NO_REFUSALS,
   type RefusalState,
@@ -196,9 +196,9 @@ export class Balancing {
     for (const [id, instance] of assignees) {
       const split = term.index.get(id);
       if (split?.status !== 'runnable' || view.leases.has(id)) continue;
-      const hasFailed =
-        split.owner === null && split.attempts >= 1 && split.failedEpoch === split.epoch;
-      const backoffMs = hasFailed ? failBackoffMs(split.attempts, config.leaseDurationMs) : 0;
+      const backoffMs = hasJustFailed(split)
+        ? failBackoffMs(split.attempts, config.leaseDurationMs)
+        : 0;
       const isBackingOff = nowMs - (split.leaseGoneAtMs ?? -Infinity) < backoffMs;
       yield { split: id, instance, isBackingOff };
     }

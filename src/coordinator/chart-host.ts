@@ -138,7 +138,7 @@ export class RunningChart<Event extends { type: string }> {
 }
 
 /** Renders a state value: `owned`, `held.owned`, `leading(planning.idle|balancing.settled)`. */
-export function stateName(value: unknown): string {
+function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
   const entries = Object.entries(value as Record<string, unknown>);
   if (entries.length === 1) {

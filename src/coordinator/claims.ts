@@ -6,7 +6,7 @@
 import { ABSENT, compareDecimals, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError } from '../base/errors.ts';
 import type { SessionId, SplitId } from '../base/ids.ts';
-import { failBackoffMs } from '../protocol/attempts.ts';
+import { failBackoffMs, hasJustFailed } from '../protocol/attempts.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -116,7 +116,7 @@ export class Claims {
 
   /** After a failure nobody claims for a while, counted from seeing the lease go (R40). */
   #isBackingOff(tenancy: Tenancy, record: SplitRecord): boolean {
-    if (!hasJustFailed(record)) return false;
+    if (!hasJustFailed({ ...record, failedEpoch: record.lastFailure?.epoch ?? null })) return false;
     const backoffMs = failBackoffMs(record.attempts, this.#core.config.leaseDurationMs);
     const goneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? tenancy.readAtMs;
     const leftMs = goneAtMs + backoffMs - this.#core.clock.nowMs();
@@ -368,11 +368,4 @@ export class Claims {
     tenancy.send({ type: 'claim.lost' });
     this.#core.mailbox.requestDecision();
   }
-}
-
-/** True when the split's last tenancy ended with a failure of its handler, and nobody has claimed it since (R40). */
-export function hasJustFailed(record: SplitRecord): boolean {
-  return (
-    record.owner === null && record.attempts >= 1 && record.lastFailure?.epoch === record.epoch
-  );
 }

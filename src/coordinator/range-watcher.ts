@@ -2,7 +2,7 @@
  * Follows one range of the store: reads it at a revision, watches from the next one, and reads again after compaction,
  * failure or when asked. Everything arrives as messages.
  */
-import { type Observable, Subject, type Subscription } from 'rxjs';
+import { type Observable, Subject } from 'rxjs';
 import type { Clock, Timer } from '../base/clock.ts';
 import { nextRevision, type Revision } from '../base/decimals.ts';
 import type { Change, Entry, Range, WatchEvent } from '../store/port.ts';
@@ -27,7 +27,7 @@ export class RangeWatcher {
   readonly #clock: Clock;
   readonly #listener: RangeListener;
   readonly #messages = new Subject<Message>();
-  #subscription: Subscription | undefined;
+  #subscription: { unsubscribe(): void } | undefined;
   #retry: Timer | undefined;
   #failures = 0;
   /** Tells a listing in flight that it was overtaken. */
@@ -98,10 +98,12 @@ export class RangeWatcher {
   }
 
   #watch(round: number, fromRevision: Revision): void {
-    this.#subscription = this.#gate.watch(this.range, fromRevision).subscribe((event) => {
-      this.#post(round, () => {
-        this.#onEvent(event);
-      });
+    this.#subscription = this.#gate.watch(this.range, fromRevision).subscribe({
+      next: (event) => {
+        this.#post(round, () => {
+          this.#onEvent(event);
+        });
+      },
     });
   }
 

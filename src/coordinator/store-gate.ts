@@ -5,7 +5,6 @@
  * A write that is not answered in time has an unknown outcome; a read that is not answered was in vain. An answer that
  * comes later is ignored: the same write will be sent again, and its answer decides (R1).
  */
-import type { Observable } from 'rxjs';
 import type { Clock, Timer } from '../base/clock.ts';
 import type { Revision } from '../base/decimals.ts';
 import { LeaseholdError } from '../base/errors.ts';
@@ -19,7 +18,7 @@ import type {
   ReadOutcome,
   SessionGrant,
   Store,
-  WatchEvent,
+  WatchStream,
 } from '../store/port.ts';
 
 import { readAll, type Snapshot } from '../store/read-all.ts';
@@ -105,7 +104,7 @@ export class StoreGate {
     );
   }
 
-  watch(range: Range, fromRevision: Revision): Observable<WatchEvent> {
+  watch(range: Range, fromRevision: Revision): WatchStream {
     return this.#store.watch(range, fromRevision);
   }
 

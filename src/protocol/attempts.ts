@@ -1,5 +1,7 @@
 /** Attempts: how often a split may end badly before it is set aside, and how long it rests in between (R28, R31, R40). */
 
+import type { Epoch } from '../base/decimals.ts';
+
 const FAIL_BACKOFF_MS = 500;
 
 /**
@@ -22,4 +24,15 @@ export function isAtCap(attempts: number, maxAttempts: number): boolean {
 export function failBackoffMs(attempts: number, leaseDurationMs: number): number {
   if (attempts < 1) return 0;
   return Math.min(FAIL_BACKOFF_MS * 2 ** (attempts - 1), leaseDurationMs / 2);
+}
+
+/** True when the split's last tenancy ended with a failure of its handler, and nobody has claimed it since (R40). */
+export function hasJustFailed(split: {
+  readonly owner: string | null;
+  readonly attempts: number;
+  readonly epoch: Epoch;
+  /** The epoch of the last failure; null when there was none. */
+  readonly failedEpoch: Epoch | null;
+}): boolean {
+  return split.owner === null && split.attempts >= 1 && split.failedEpoch === split.epoch;
 }

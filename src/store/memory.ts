@@ -42,6 +42,7 @@ import {
   type Store,
   type TxnOutcome,
   type WatchEvent,
+  type WatchStream,
   type Write,
 } from './port.ts';
 
@@ -180,9 +181,9 @@ class InMemoryStore implements MemoryStore {
     return outcome;
   }
 
-  watch(range: Range, fromRevision: Revision): Observable<WatchEvent> {
+  watch(range: Range, fromRevision: Revision): WatchStream {
     const from = numberOf(fromRevision);
-    return new Observable((subscriber) => {
+    return new Observable<WatchEvent>((subscriber) => {
       this.#ledger.request('watch');
       if (this.#isClosed) return undefined;
       return this.#watches.open(range, subscriber, this.#backlog(range, from));

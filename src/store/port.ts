@@ -9,7 +9,6 @@
  * `unavailable` (certainly not written), `indeterminate` (sent, no answer), `fenced` with `E_LEASE_EXPIRED` (the session
  * named by the call is gone, nothing was written), `fatal`, `usage`.
  */
-import type { Observable } from 'rxjs';
 import type { Revision } from '../base/decimals.ts';
 import type { SessionId } from '../base/ids.ts';
 
@@ -120,6 +119,16 @@ export type WatchEvent =
   /** The store is another one, or went back in time (R8): forget everything. The watch completes. */
   | { readonly kind: 'reset' };
 
+/** Events as they come. An RxJS observable is one; the port shows no type of a library. */
+export interface WatchStream {
+  /** Begins to watch; nothing is delivered within the call. */
+  subscribe(observer: {
+    readonly next: (event: WatchEvent) => void;
+    /** Nothing follows: after `compacted` or `reset`. */
+    readonly complete?: () => void;
+  }): { unsubscribe(): void };
+}
+
 /** A live session. */
 export interface SessionGrant {
   /** The time to live the store granted, in milliseconds; may differ from what was asked. */
@@ -160,7 +169,7 @@ export interface Store {
   /**
    * Tries a batch. All compares see the state before it; all its writes share one revision.
    *
-   * A key written twice in one batch is refused (`usage`), whatever the compares say. A put under a session that is gone,
+   * A key written twice in one batch is a bug of the caller and refused as one, whatever the compares say. A put under a session that is gone,
    * in a transaction whose compares hold, fails the whole batch with `E_LEASE_EXPIRED` and nothing is written (R5).
    * At most 128 operations as etcd counts them (R6) and 1 MiB.
    */
@@ -170,7 +179,7 @@ export interface Store {
    * Streams changes from `fromRevision` on, resuming by itself after every disconnect, without gap or repetition of a
    * revision once delivered. Never errors; completes only after `compacted` or `reset`. Unsubscribing ends it at once.
    */
-  watch(range: Range, fromRevision: Revision): Observable<WatchEvent>;
+  watch(range: Range, fromRevision: Revision): WatchStream;
 
   /** Frees what the client holds (connections, timers). Sessions are not closed. */
   close(): Promise<void>;

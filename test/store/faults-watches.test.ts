@@ -171,8 +171,10 @@ describe('faulty watches', () => {
     const { client, server, clock } = clientOf();
     const order: string[] = [];
     const follow = (name: string, prefix: string) =>
-      client.watch({ prefix }, FIRST).subscribe((event) => {
-        order.push(`${name}${event.kind === 'changes' ? event.revision : event.kind}`);
+      client.watch({ prefix }, FIRST).subscribe({
+        next: (event) => {
+          order.push(`${name}${event.kind === 'changes' ? event.revision : event.kind}`);
+        },
       });
     follow('x', 'a');
     follow('y', '');

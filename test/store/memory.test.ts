@@ -72,8 +72,10 @@ describe('memory store', () => {
     const { store, clock } = make();
     const seen: string[] = [];
     const follow = (name: string, prefix: string) =>
-      store.watch({ prefix }, revisionOf(2)).subscribe((event) => {
-        if (event.kind === 'changes') seen.push(`${name}${event.revision}`);
+      store.watch({ prefix }, revisionOf(2)).subscribe({
+        next: (event) => {
+          if (event.kind === 'changes') seen.push(`${name}${event.revision}`);
+        },
       });
     follow('x', 'a');
     follow('y', '');
@@ -86,7 +88,7 @@ describe('memory store', () => {
 
   test('memory store - what a watcher writes is delivered after what it was told', async () => {
     const { store, clock } = make();
-    store.watch({ prefix: 'a' }, revisionOf(2)).subscribe(() => void store.put('b', '1'));
+    store.watch({ prefix: 'a' }, revisionOf(2)).subscribe({ next: () => void store.put('b', '1') });
     const all = record(store.watch({ prefix: '' }, revisionOf(2)));
     store.put('a', '1');
     await clock.settle();

@@ -1,6 +1,5 @@
 /** Small words for store tests: batches, recorded watches, expected errors. */
 import { expect } from '@jest/globals';
-import type { Observable } from 'rxjs';
 import type { Revision } from '../../src/base/decimals.ts';
 import { type ErrorCode, isLeaseholdError } from '../../src/base/errors.ts';
 import type { SessionId } from '../../src/base/ids.ts';
@@ -22,6 +21,7 @@ import type {
   TxnOutcome,
   WatchEvent,
   Write,
+  WatchStream,
 } from '../../src/store/port.ts';
 
 export const CALL = { timeoutMs: 1000 };
@@ -121,7 +121,7 @@ export interface Recording {
   stop(): void;
 }
 
-export function record(watch: Observable<WatchEvent>): Recording {
+export function record(watch: WatchStream): Recording {
   const events: WatchEvent[] = [];
   let isComplete = false;
   const subscription = watch.subscribe({

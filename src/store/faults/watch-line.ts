@@ -1,7 +1,7 @@
 /** One watch of a faulty client: cut and resumed, slow, repeating itself or frozen, but never with a gap. */
-import type { Observable, Subscriber, Subscription } from 'rxjs';
+import type { Subscriber } from 'rxjs';
 import { nextRevision, type Revision } from '../../base/decimals.ts';
-import type { WatchEvent } from '../port.ts';
+import type { WatchEvent, WatchStream } from '../port.ts';
 import type { Link } from './link.ts';
 import type { RuleBook, StoreCall } from './rules.ts';
 
@@ -13,7 +13,7 @@ export interface WatchLineOptions {
   readonly rules: RuleBook;
   readonly nowMs: () => number;
   /** Watches the store from a revision. */
-  readonly connect: (fromRevision: Revision) => Observable<WatchEvent>;
+  readonly connect: (fromRevision: Revision) => WatchStream;
   /** Names the store's cluster, where that is known: a watch that resumes on another one is reset (R8). */
   readonly clusterId: () => string | undefined;
 }
@@ -29,7 +29,7 @@ export class WatchLine {
   readonly #options: WatchLineOptions;
   readonly #clusterId: string | undefined;
   #next: Revision;
-  #inner: Subscription | undefined;
+  #inner: { unsubscribe(): void } | undefined;
   /** Events on their way, in order. */
   #delayed: Delayed[] = [];
   #cancelRelease: () => void = () => undefined;
@@ -87,7 +87,7 @@ export class WatchLine {
       this.#release({ kind: 'reset' });
       return;
     }
-    this.#inner = connect(this.#next).subscribe((event) => this.#receive(event));
+    this.#inner = connect(this.#next).subscribe({ next: (event) => this.#receive(event) });
   }
 
   #receive(event: WatchEvent): void {

@@ -11,7 +11,7 @@ export type SplitId = Id<'split'>;
 export type InstanceId = Id<'instance'>;
 /** Tells two processes with the same instance id apart: random, one per process start. */
 export type Nonce = Id<'nonce'>;
-/** A store-side session, named by its opener so that opening is idempotent (R4). */
+/** A store-side session, named by its opener so that opening is idempotent (R4): a decimal from 1 to 2^63-1. */
 export type SessionId = Id<'session'>;
 
 /** Longest id, in bytes (R43). */
@@ -71,4 +71,13 @@ export function randomId(random: Random): string {
       .padStart(7, '0');
   }
   return id;
+}
+
+/**
+ * A fresh session id: a decimal from 1 to 2^63-1, because that is what etcd takes for one. 63 bits from `random`.
+ */
+export function randomSessionId(random: Random): SessionId {
+  const high = BigInt(Math.floor(random.next() * 0x80000000));
+  const low = BigInt(Math.floor(random.next() * 0x100000000));
+  return String((high << 32n) | low | 1n) as SessionId;
 }

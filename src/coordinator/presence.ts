@@ -6,7 +6,7 @@
 import type { PresenceEvent } from '../../machines/presence.events.ts';
 import { presenceMachine } from '../../machines/presence.machine.ts';
 import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
-import { randomId, type SessionId, type SplitId } from '../base/ids.ts';
+import { randomSessionId, type SessionId, type SplitId } from '../base/ids.ts';
 import type { PresenceRecord } from '../records/records.ts';
 import type { Change } from '../store/port.ts';
 import { Announcement } from './announcement.ts';
@@ -136,7 +136,7 @@ export class Presence {
     const core = this.#core;
     this.#probes += 1;
     const key = core.keys.probe(core.me, `${core.nonce}-${this.#probes}`);
-    const session = randomId(core.random) as SessionId;
+    const session = randomSessionId(core.random);
     this.#step(probeStore(core.gate, key, session, core.config.leaseDurationMs), () => {
       this.send({ type: 'probe.passed' });
     });

@@ -7,7 +7,7 @@
  */
 import type { Clock, Timer } from '../base/clock.ts';
 import { isLeaseholdError } from '../base/errors.ts';
-import { randomId, type SessionId } from '../base/ids.ts';
+import { randomSessionId, type SessionId } from '../base/ids.ts';
 import type { Random } from '../base/random.ts';
 import { selfFenceMarginMs } from '../protocol/timing.ts';
 import type { Mailbox } from './mailbox.ts';
@@ -92,7 +92,7 @@ export class SessionKeeper {
     if (this.#isOpening) return;
     this.#isOpening = true;
     this.#round += 1;
-    this.#tryOpen(this.#round, randomId(this.#random) as SessionId, this.#clock.nowMs());
+    this.#tryOpen(this.#round, randomSessionId(this.#random), this.#clock.nowMs());
   }
 
   /** Ends the session here and now; the store is told in the background. */
@@ -155,7 +155,7 @@ export class SessionKeeper {
               if (isOld) this.#revoke(id, REVOKE_TRIES_MAX);
               this.#tryOpen(
                 round,
-                isOld ? (randomId(this.#random) as SessionId) : id,
+                isOld ? randomSessionId(this.#random) : id,
                 isOld ? this.#clock.nowMs() : firstSentAtMs,
               );
             });

@@ -6,6 +6,7 @@ import {
   instanceIdOf,
   isId,
   randomId,
+  randomSessionId,
   splitIdOf,
 } from '../../src/base/ids.ts';
 import { seededRandom, systemRandom } from '../../src/base/random.ts';
@@ -75,5 +76,20 @@ describe('ids', () => {
     expect(randomId(seededRandom(9))).toBe(randomId(seededRandom(9)));
     expect(randomId({ next: () => 0 })).toBe('0'.repeat(28));
     expect(isId(randomId({ next: () => 1 - 2 ** -32 }))).toBe(true);
+  });
+});
+
+describe('session ids', () => {
+  test('session ids - are decimals from 1 to 2^63-1, whatever the random stream says', () => {
+    const edges = [0, 1 - 2 ** -32].flatMap((a) =>
+      [0, 1 - 2 ** -32].map((b) => {
+        const stream = [a, b];
+        return BigInt(randomSessionId({ next: () => stream.shift()! }));
+      }),
+    );
+    for (const id of edges) {
+      expect(id).toBeGreaterThanOrEqual(1n);
+      expect(id).toBeLessThanOrEqual(2n ** 63n - 1n);
+    }
   });
 });

@@ -1,10 +1,13 @@
-/** What the documents say, checked: programs run, tables are fresh, commands and links exist. */
+/** What the documents say, checked: programs run, tables are fresh; commands, links and the tests they name exist. */
 import { execFile } from 'node:child_process';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
-import { withOptions } from '../scripts/readme-options.ts';
+import { errorsPage, withOptions } from '../scripts/docs.ts';
+import { ERROR_CODES } from '../src/base/errors.ts';
+import { promisedTests } from './support/reporter.js';
+import { testsNamed, testTitles, titlesIn } from './support/titles.ts';
 
 const root = path.resolve(import.meta.dirname, '..');
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8');
@@ -102,13 +105,107 @@ describe('README', () => {
   });
 });
 
+/** The rules of a document in the order in which they stand, each with the tests it names. */
+function rulesOf(text: string): { rule: string; tests: string[] }[] {
+  return text
+    .split(/^(?=\*\*R\d)/gm)
+    .filter((part) => part.startsWith('**R'))
+    .map((part) => {
+      const [, tests = ''] = /^Tests: (.*?)^\s*$/ms.exec(part) ?? [];
+      return {
+        rule: /R\d+/.exec(part)![0],
+        tests: [...tests.matchAll(/`([^`]+)`/g)].map(([, name]) => name!),
+      };
+    });
+}
+
+describe('tests that documents name', () => {
+  const titles = testTitles();
+  /** Names that fit no test, or more than one. */
+  const unclear = (names: readonly string[]): string[] =>
+    names.filter((name) => testsNamed(name, titles).length !== 1);
+
+  test('rules - R1 to R44 are there once, in order, and each names one to four tests', () => {
+    const rules = rulesOf(read('src/protocol/INVARIANTS.md'));
+    expect(rules.map(({ rule }) => rule)).toEqual(
+      Array.from({ length: 44 }, (_, index) => `R${index + 1}`),
+    );
+    for (const { rule, tests } of rules) {
+      expect([rule, tests.length >= 1 && tests.length <= 4]).toEqual([rule, true]);
+    }
+  });
+
+  test('rules - each test that they name is one test', () => {
+    const named = rulesOf(read('src/protocol/INVARIANTS.md')).flatMap(({ tests }) => tests);
+    expect(unclear(named)).toEqual([]);
+  });
+
+  test('scenarios - each row names one test, and that is one test', () => {
+    const promised = promisedTests(read('test/SCENARIOS.md'));
+    expect(promised.untitled).toEqual([]);
+    expect(promised.titles.length).toBeGreaterThan(200);
+    expect(new Set(promised.titles).size).toBe(promised.titles.length);
+    expect(unclear(promised.titles)).toEqual([]);
+  });
+
+  test('a name - fits a test by its title, with what surrounds it, and as one of many', () => {
+    const source = `
+      describe('a', () => { test('b - (c)', () => 0); });
+      describe.each(D)('%s', () => { test.each(E)('$name - f', () => 0); });
+      test.each([1])('100 - %i', () => 0);
+      test(\`g - \${x} h\`, () => 0);
+      test.each(K)('%s', () => 0);`;
+    const known = titlesIn('t.ts', source);
+    expect(known).toHaveLength(4);
+    const fits = (name: string): number[] =>
+      testsNamed(name, known).map((title) => known.indexOf(title));
+    const right = ['b - (c)', 'a b - (c)', 'x y - f', 'y - f', '100 - 7', 'g - 1 h'];
+    expect(right.map(fits)).toEqual([[0], [0], [1], [1], [2], [3]]);
+    const wrong = ['b - c', 'x b - (c)', 'b - (c) d', ' - f', '100 - ', 'g - h'];
+    expect(wrong.flatMap(fits)).toEqual([]);
+  });
+
+  test('a document - that names a test too few or a rule twice is noticed', () => {
+    const text = '**R1. A.** b\n\nTests: `c`,\n`d`.\n\n**R1. E.** `f`\n\n## G `h`\n';
+    expect(rulesOf(text)).toEqual([
+      { rule: 'R1', tests: ['c', 'd'] },
+      { rule: 'R1', tests: [] },
+    ]);
+    expect(unclear(['no such test', 'README - can be read in one sitting'])).toEqual([
+      'no such test',
+    ]);
+  });
+});
+
+describe('errors', () => {
+  test('errors - the page is up to date (npm run docs)', async () => {
+    expect(read('src/base/ERRORS.md')).toBe(await errorsPage());
+  });
+
+  test('errors - each code is expected by a test', () => {
+    const sources = readdirSync(path.join(root, 'test'), { recursive: true, encoding: 'utf8' })
+      .filter((file) => file.endsWith('.ts'))
+      .map((file) => read(path.join('test', file)))
+      .join('\n');
+    const unnamed = Object.keys(ERROR_CODES).filter((code) => !sources.includes(code));
+    expect(unnamed).toEqual([]);
+  });
+});
+
 describe('documents', () => {
-  test.each(['README.md', 'machines/README.md', 'src/protocol/INVARIANTS.md'])(
-    '%s - links only to what exists',
-    (file) => {
-      expect(brokenLinks(file, read(file))).toEqual([]);
-    },
-  );
+  test.each([
+    'README.md',
+    'machines/README.md',
+    'src/README.md',
+    'src/adr/README.md',
+    'src/base/ERRORS.md',
+    'src/protocol/INVARIANTS.md',
+    'src/records/README.md',
+    'test/README.md',
+    'test/SCENARIOS.md',
+  ])('%s - links only to what exists', (file) => {
+    expect(brokenLinks(file, read(file))).toEqual([]);
+  });
 
   test('documents - a broken link or anchor is noticed', () => {
     const text = '# A b\n[a](no/such.md) [b](#a-b) [c](#nowhere) [d](LICENSE) [e](https://a.b)';

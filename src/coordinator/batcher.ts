@@ -9,7 +9,7 @@ import { type RunningChart, type ChartHost } from './chart-host.ts';
 import type { WritingEvent } from '../../machines/writing.events.ts';
 import type { writingMachine } from '../../machines/writing.machine.ts';
 import type { Revision } from '../base/decimals.ts';
-import { isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
+import { invariant, isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
 import { bytesOf, keyOf } from '../store/batch.ts';
 import {
   BATCH_BYTES_MAX,
@@ -83,9 +83,19 @@ export interface BatchStats {
   unanswered: number;
 }
 
+/** What batches are sent with. */
+export interface BatcherPorts {
+  readonly gate: StoreGate;
+  readonly mailbox: Mailbox;
+  readonly charts: ChartHost;
+  /** True for keys that must hang on a session: one without would outlive its owner (R5). */
+  readonly isEphemeral: (key: string) => boolean;
+}
+
 export class Batcher {
   readonly #gate: StoreGate;
   readonly #mailbox: Mailbox;
+  readonly #isEphemeral: BatcherPorts['isEphemeral'];
   readonly #lanes: Lane[] = [];
   readonly #queue: Queued[] = [];
   #isFlushDue = false;
@@ -93,13 +103,12 @@ export class Batcher {
   readonly stats: BatchStats = { batches: 0, items: 0, unanswered: 0 };
 
   constructor(
-    gate: StoreGate,
-    mailbox: Mailbox,
-    charts: ChartHost,
+    { gate, mailbox, charts, isEphemeral }: BatcherPorts,
     machine: (resend: (lane: number) => void) => typeof writingMachine,
   ) {
     this.#gate = gate;
     this.#mailbox = mailbox;
+    this.#isEphemeral = isEphemeral;
     const provided = machine((lane) => {
       this.#resend(this.#lanes[lane - 1]!);
     });
@@ -223,6 +232,10 @@ export class Batcher {
     if (txn === null) {
       item.answered({ kind: 'abandoned' });
       return false;
+    }
+    for (const write of txn.writes) {
+      const isLost = 'put' in write && write.session === null && this.#isEphemeral(write.put);
+      invariant(!isLost, `${item.name} puts an ephemeral key without a session (R5)`);
     }
     queued.txn = txn;
     return true;

@@ -5,7 +5,7 @@ import type { LeaseholdError } from '../base/errors.ts';
 import { type InstanceId, type Nonce, randomId } from '../base/ids.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { systemRandom } from '../base/random.ts';
-import { jobKeys } from '../records/keys.ts';
+import { isEphemeralKey, jobKeys } from '../records/keys.ts';
 import { Batcher } from './batcher.ts';
 import { ChartHost } from './chart-host.ts';
 import { resolveConfig } from './config.ts';
@@ -66,7 +66,10 @@ export function buildCore(options: CoordinatorOptions, hooks: CoreHooks): Core {
     mailbox,
     gate,
     charts,
-    batcher: new Batcher(gate, mailbox, charts, (resend) => provideLane(mailbox, resend)),
+    batcher: new Batcher(
+      { gate, mailbox, charts, isEphemeral: (key) => isEphemeralKey(keys, key) },
+      (resend) => provideLane(mailbox, resend),
+    ),
     view: new FleetView(keys, {
       changed: hooks.changed,
       warn: (key, reason) => {

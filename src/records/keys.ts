@@ -55,6 +55,15 @@ export function jobKeys(prefix: string, job: string): JobKeys {
   };
 }
 
+/** True for the keys that live only as long as a session: presence, leader, leases. */
+export function isEphemeralKey(keys: JobKeys, key: string): boolean {
+  return (
+    key === keys.leader ||
+    key.startsWith(keys.root + KEY_PREFIXES.leases) ||
+    key.startsWith(keys.root + KEY_PREFIXES.workers)
+  );
+}
+
 /** What a key under the job's root is. */
 export type KeyName =
   | { readonly kind: 'plan' | 'leader' | 'paused' }

@@ -42,6 +42,13 @@ describe('batches', () => {
     expect(items[1]!.answers[0]).toMatchObject({ found: [{ key: 'k1', value: 'taken' }] });
   });
 
+  test('an ephemeral key - put without a session is a bug, and is not sent (R5)', async () => {
+    enqueue(putItem('lease-of-nobody'));
+    await it.clock.settle();
+    expect(it.sent()).toEqual([]);
+    expect(it.crashes.splice(0).map(String)).toEqual([expect.stringContaining('R5')]);
+  });
+
   test('a lone item - goes out at once', async () => {
     const item = putItem('k');
     enqueue(item);

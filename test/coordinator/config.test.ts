@@ -201,7 +201,7 @@ describe('violations', () => {
     ['dots', '..'],
     ['a number', 7],
     ['null', null],
-  ])('config - a job or instance id with %s is refused with the value (R43, G33)', (_, id) => {
+  ])('config - a job or instance id with %s is refused with the value (R43)', (_, id) => {
     expect(named(violationsOf({}, { job: id }))).toEqual(['job']);
     expect(named(violationsOf({}, { instanceId: id }))).toEqual(['instanceId']);
     expect(violationsOf({}, { instanceId: id })[0]!.rule.length).toBeGreaterThan(10);
@@ -247,7 +247,7 @@ describe('violations', () => {
 describe('very long times', () => {
   const DAYS_30 = 30 * 86_400_000;
 
-  test('30 days of drain and rebalance delay - nothing is forced or moved early, and fewer than one timer fires a second (R44, G36)', async () => {
+  test('30 days of drain and rebalance delay - nothing is forced or moved early, and fewer than one timer fires a second (R44)', async () => {
     fleet = new Fleet({
       planner: finalPlan(['s1', 's2', 's3', 's4']),
       config: {

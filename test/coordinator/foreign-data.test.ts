@@ -44,7 +44,7 @@ const raw = (key: string): Record<string, unknown> =>
   >;
 
 describe('two jobs in one store', () => {
-  test('names that are prefixes of others - keep splits, members and leaders apart (G33)', async () => {
+  test('names that are prefixes of others - keep splits, members and leaders apart', async () => {
     fleet = new Fleet();
     const ofJob = (job: string) => ({ job, planner: finalPlan(ids(4, `${job}-s`), job) });
     const etl = fleet.seam('w-1', ofJob('etl'));
@@ -77,7 +77,7 @@ describe('two jobs in one store', () => {
 });
 
 describe('strangers under our prefix', () => {
-  test('junk keys - cost one warning each and nothing else (R42, G33)', async () => {
+  test('junk keys - cost one warning each and nothing else (R42)', async () => {
     fleet = new Fleet();
     const { root } = fleet.keys;
     const junk: Record<string, string> = {
@@ -204,7 +204,7 @@ describe('the plan', () => {
 });
 
 describe('versions side by side', () => {
-  test('a split of a newer format - is left alone with one warning and blocks the verdict (R42, G40)', async () => {
+  test('a split of a newer format - is left alone with one warning and blocks the verdict (R42)', async () => {
     fleet = new Fleet();
     const first = fleet.seam('first');
     await fleet.until('planned', () => first.held.size === 4);
@@ -235,7 +235,7 @@ describe('versions side by side', () => {
     await fleet.until('s1 is claimed', () => a.held.has('s1'), 30_000);
   });
 
-  test('fields of a newer version - survive claim, commit, release, election and publication (G40)', async () => {
+  test('fields of a newer version - survive claim, commit, release, election and publication', async () => {
     fleet = new Fleet();
     const first = fleet.seam('first');
     await fleet.until('planned', () => first.held.size === 4);
@@ -277,7 +277,7 @@ describe('versions side by side', () => {
     survives(fleet.keys.plan, { region: 'north', generation: 2, verdict: { kind: 'complete' } });
   });
 
-  test('a lease deleted by hand - ends the tenancy at once and it is claimed anew: never two live handlers (R15, G40)', async () => {
+  test('a lease deleted by hand - ends the tenancy at once and it is claimed anew: never two live handlers (R15)', async () => {
     fleet = new Fleet({ planner: finalPlan(['s1']) });
     let live = 0;
     let most = 0;
@@ -300,7 +300,7 @@ describe('versions side by side', () => {
     expect([a.run.state, b.run.state]).toEqual(['pending', 'pending']);
   });
 
-  test('a split record deleted by hand - is named in an error and never silently complete (R21, G40)', async () => {
+  test('a split record deleted by hand - is named in an error and never silently complete (R21)', async () => {
     fleet = new Fleet();
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4);
@@ -319,7 +319,7 @@ describe('versions side by side', () => {
     await fleet.until('the verdict', () => a.verdict !== null);
   });
 
-  test('the plan deleted by hand - is put back by its leader, one generation on (R42, G40)', async () => {
+  test('the plan deleted by hand - is put back by its leader, one generation on (R42)', async () => {
     fleet = new Fleet();
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4);

@@ -186,7 +186,7 @@ function lowestPeak(weights: readonly number[], count: number): number {
   return place(0);
 }
 
-describe('assign: G17', () => {
+describe('assign: any fleet', () => {
   const SEEDS = 5_000;
   const STYLES = ['zero', 'one', 'equal', 'powers', 'giant', 'heaviest', 'mixed'] as const;
 
@@ -216,7 +216,7 @@ describe('assign: G17', () => {
     );
   }
 
-  test('assign - is a fixpoint, balanced and within budgets for 5,000 seeds (G17)', () => {
+  test('assign - is a fixpoint, balanced and within budgets for 5,000 seeds', () => {
     for (let seed = 1; seed <= SEEDS; seed += 1) {
       const input = fleetOf(seed);
       const first = assign(input);

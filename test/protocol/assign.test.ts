@@ -283,7 +283,7 @@ describe('assign: cordoned and barred', () => {
 });
 
 describe('assign: scenarios', () => {
-  test('assign - heavy splits are spread first and finished work weighs nothing (G20)', () => {
+  test('assign - heavy splits are spread first and finished work weighs nothing', () => {
     const instances = [instance('w1', 10), instance('w2', 10)];
     const heavy = names(5, 'h').map((id) => split(id, 1_000));
     const light = names(5, 'l').map((id) => split(id, 10));
@@ -304,7 +304,7 @@ describe('assign: scenarios', () => {
     }
   });
 
-  test('assign - unequal budgets are filled and the rest waits (G21)', () => {
+  test('assign - unequal budgets are filled and the rest waits', () => {
     const instances = [instance('a', 1), instance('b', 5), instance('c', 0)];
     const six = assign(
       fleet(
@@ -328,7 +328,7 @@ describe('assign: scenarios', () => {
     }
   });
 
-  test('assign - one leaver moves only its own splits, each once (G19)', () => {
+  test('assign - one leaver moves only its own splits, each once', () => {
     const instances = names(5, 'w').map((id) => instance(id, 20));
     const fresh = fleet(
       instances,

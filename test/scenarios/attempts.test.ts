@@ -282,7 +282,7 @@ describe('a poison split', () => {
     return { live, crashes };
   }
 
-  test('a split that kills its process - is set aside after three crashes, the others complete (G28)', async () => {
+  test('a split that kills its process - is set aside after three crashes, the others complete', async () => {
     fleet = new Fleet({ planner: finalPlan([...ids(11), 'bad']) });
     const slowly: Handler = async (grant) => {
       await grant.commit({ watermark: (grant.progress?.watermark ?? 0n) + 1n });
@@ -312,7 +312,7 @@ describe('a poison split', () => {
     expect(lastFailure?.reason).toContain('without releasing');
   });
 
-  test('neighbours of a poison split - are not punished for it (G29, R31)', async () => {
+  test('neighbours of a poison split - are not punished for it (R31)', async () => {
     fleet = new Fleet({ planner: finalPlan([...ids(7), 'z-bad']) });
     const tenancies = new Map<string, number>();
     const inSteps: Handler = async (grant) => {
@@ -335,7 +335,7 @@ describe('a poison split', () => {
   });
 
   test.each([0, 2])(
-    'a source that refuses to open a split - spends one attempt each time, and strands nothing (%i lost reports) (G30)',
+    'a source that refuses to open a split - spends one attempt each time, and strands nothing (%i lost reports)',
     async (losses) => {
       fleet = new Fleet({ planner: finalPlan(ids(5)) });
       const refusedAtMs: number[] = [];

@@ -1,4 +1,4 @@
-/** Field reports about dividing the work: delays of zero, churn, weights, lanes. Scenarios G12, G18, G19, G20, G21. */
+/** Field reports about dividing the work: delays of zero, churn, weights, lanes. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { PlannedSplit, Planner } from '../../src/coordinator/api.ts';
 import type { WorkerConfig } from '../../src/coordinator/config.ts';

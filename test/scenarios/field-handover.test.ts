@@ -1,4 +1,4 @@
-/** Field reports about planned exits, restarts and moves that wait on a handler: scenarios G22, G23, G24, G41. */
+/** Field reports about planned exits, restarts and moves that wait on a handler. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import type { Grant } from '../../src/driver/grant.ts';

@@ -1,4 +1,4 @@
-/** Field reports about owners that sleep, lose their lease, or work slowly: scenarios G01, G11, G13. */
+/** Field reports about owners that sleep, lose their lease, or work slowly. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type StoreCall, writesTo } from '../../src/store/faults.ts';

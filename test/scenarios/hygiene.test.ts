@@ -50,7 +50,7 @@ const timersOf = (workers: readonly HandledWorker[]): number[] =>
   workers.map(({ clock }) => clock.pendingTimers);
 
 describe('a worker that comes and goes', () => {
-  test('50 starts and stops - in every phase - leave listeners, timers, watches, sessions and keys as they were (G26)', async () => {
+  test('50 starts and stops - in every phase - leave listeners, timers, watches, sessions and keys as they were', async () => {
     fleet = new Fleet();
     const phases: readonly ((around: HandledWorker) => Promise<void>)[] = [
       // In the probe, while joining, while claiming, in the middle of planning, idle, draining.
@@ -110,7 +110,7 @@ describe('a worker that comes and goes', () => {
 });
 
 describe('an idle fleet', () => {
-  test('24 hours - leave timers, watches and sessions as they were and write nothing (G38, invariant 7)', async () => {
+  test('24 hours - leave timers, watches and sessions as they were and write nothing (invariant 7)', async () => {
     const lease = { leaseDurationMs: 60_000, reconcileIntervalMs: 60_000 };
     fleet = new Fleet({ planner: finalPlan(['s1', 's2', 's3', 's4']), config: lease });
     const grants: Grant[] = [];
@@ -137,7 +137,7 @@ describe('an idle fleet', () => {
     await fleet.until('c has its share', () => fleet.leasesOf('c').length === 1, 2_000);
   }, 60_000);
 
-  test('200 changes of leader and 200 cut watches - leak nothing, and a new worker gets its share (G38)', async () => {
+  test('200 changes of leader and 200 cut watches - leak nothing, and a new worker gets its share', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(6)) });
     const a = fleet.worker('a', holdUntilAsked);
     const b = fleet.worker('b', holdUntilAsked);
@@ -189,7 +189,7 @@ describe('an idle fleet', () => {
 });
 
 describe('memory', () => {
-  test('heap - of 40 starts and stops does not grow with their number (G26)', async () => {
+  test('heap - of 40 starts and stops does not grow with their number', async () => {
     const collect = await collector();
     fleet = new Fleet();
     const round = async (): Promise<void> => {

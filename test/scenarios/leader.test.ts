@@ -92,7 +92,7 @@ describe('candidates', () => {
   });
 
   test.each(['gracefully', 'by dying'])(
-    'a middle candidate - leaving %s makes nobody else lead (G03)',
+    'a middle candidate - leaving %s makes nobody else lead',
     async (how) => {
       let runs = 0;
       const planner = finalPlan(ids(6));
@@ -120,7 +120,7 @@ describe('candidates', () => {
     },
   );
 
-  test('a worker with room for nothing - leads, and holds nothing (R20, G21)', async () => {
+  test('a worker with room for nothing - leads, and holds nothing (R20)', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(4)) });
     const idle = fleet.seam('idle', { config: { maxInFlight: 0 } });
     await fleet.until('it leads', () => fleet.leader() === 'idle');
@@ -144,7 +144,7 @@ describe('candidates', () => {
 });
 
 describe('a change of leader', () => {
-  test('a lost leader session - ends no tenancy, drains nothing and moves nothing (R18, G19)', async () => {
+  test('a lost leader session - ends no tenancy, drains nothing and moves nothing (R18)', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(12)) });
     const workers = await settled(12, 'a', 'b', 'c');
     const before = workers.map(movesOf);
@@ -157,7 +157,7 @@ describe('a change of leader', () => {
     expect(writesOf(fleet, `${fleet.keys.root}assign/`)).toHaveLength(assigned);
   });
 
-  test('a leader that resigns - keeps its splits, and moves nobody else’s (R18, G19)', async () => {
+  test('a leader that resigns - keeps its splits, and moves nobody else’s (R18)', async () => {
     let isBroken = false;
     const planner = breakablePlanner(ids(12), () => isBroken && fleet.leader() === 'a');
     fleet = new Fleet({ planner, config: { replanIntervalMs: LEASE_MS } });
@@ -203,7 +203,7 @@ describe('a leader that can renew but not write', () => {
     ['refused for good, the resignation too', 'E_STORE_DENIED'],
     ['never answered, the resignation neither', 'E_OUTCOME_UNKNOWN'],
   ] as const)(
-    'leader writes that are %s - end its term before another begins (R18, G04)',
+    'leader writes that are %s - end its term before another begins (R18)',
     async (_, code) => {
       fleet = new Fleet({ planner: finalPlan(ids(8)) });
       const [a, b] = await settled(8, 'a', 'b');
@@ -234,7 +234,7 @@ describe('a leader that can renew but not write', () => {
     },
   );
 
-  test('a leader whose renewals fail - announces the loss before another announces a gain (G04)', async () => {
+  test('a leader whose renewals fail - announces the loss before another announces a gain', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(8)) });
     const [a, b] = await settled(8, 'a', 'b');
     const heard = timeLine(fleet, a, b);

@@ -280,7 +280,8 @@ describe('an invalid plan', () => {
     const a = fleet.seam('a');
     await fleet.until('the failure', () => eventsOf(a, 'plannerFailed').length > 0);
     const { reason } = eventsOf(a, 'plannerFailed')[0]!;
-    for (const rule of [/maybe/, /listed twice/, /weight/]) expect(reason).toMatch(rule);
+    for (const rule of [/^E_PLAN_INVALID: /, /maybe/, /listed twice/, /weight/])
+      expect(reason).toMatch(rule);
   });
 
   test('the largest weight and an id of 128 bytes - are stored as they are (R43)', async () => {

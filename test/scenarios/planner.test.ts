@@ -50,7 +50,7 @@ describe('a planner slower than a lease', () => {
     expect([...a.events, ...b.events].filter(({ type }) => type === 'lost')).toEqual([]);
   });
 
-  test('a planner that ignores its signal - writes nothing once its leader was deposed (G05, R19)', async () => {
+  test('a planner that ignores its signal - writes nothing once its leader was deposed (R19)', async () => {
     fleet = new Fleet();
     let signal: AbortSignal | null = null;
     const slow = plannerOf(async (request) => {
@@ -250,7 +250,7 @@ describe('a leader that dies while it publishes a plan', () => {
   }
 
   test.each([false, true])(
-    'the next leader - stores exactly the planner’s ids, whichever write was the last (it landed: %s) (G06, R22)',
+    'the next leader - stores exactly the planner’s ids, whichever write was the last (it landed: %s) (R22)',
     async (lands) => {
       const seeded = new Set<number>();
       for (let step = 1; ; step += 1) {

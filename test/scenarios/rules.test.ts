@@ -2,7 +2,14 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import type { InstanceId, SessionId, SplitId } from '../../src/base/ids.ts';
 import { leaseCodec, splitCodec } from '../../src/records/records.ts';
-import { finalPlan, Fleet, ids, LEASE_MS, type SeamWorker } from '../support/fleet.ts';
+import {
+  finalPlan,
+  Fleet,
+  holdUntilAsked,
+  ids,
+  LEASE_MS,
+  type SeamWorker,
+} from '../support/fleet.ts';
 import { landings, transaction, violations } from '../support/faults.ts';
 import { eventsOf, handBackAsked, sessionOf } from '../support/sources.ts';
 
@@ -164,6 +171,20 @@ describe('what a process leaves behind', () => {
     await fleet.until('both are closed', areGone, LEASE_MS / 3 + 100);
     expect(fleet.leasesOf('pod-1')).toEqual([...restarted.held.keys()]);
     await fleet.until('it leads', () => restarted.coordinator.status().isLeading, 2_000);
+  });
+});
+
+describe('an ending that the store refuses for good', () => {
+  test('an ending refused for good - closes the session: no renewed lease stays behind (R12)', async () => {
+    fleet = new Fleet({ planner: finalPlan(ids(2)) });
+    const a = fleet.worker('a', holdUntilAsked);
+    await fleet.until('both', () => fleet.leasesOf('a').length === 2);
+    a.client.when(transaction('release', 's0')).refuse('E_STORE_DENIED');
+    await fleet.operator().drain('a');
+    await fleet.until('both leases are gone', () => fleet.leasesOf('a').length === 0, 500);
+    expect(fleet.split('s0')).toMatchObject({ owner: 'a', epoch: '1' });
+    await fleet.until('it has left', () => a.run.state === 'rejected');
+    expect(a.run.error).toMatchObject({ code: 'E_STORE_DENIED' });
   });
 });
 

@@ -76,7 +76,7 @@ async function stopIn(state: StateCase, store: keyof typeof STORES): Promise<voi
 describe.each(Object.keys(STORES) as (keyof typeof STORES)[])('with %s', (store) => {
   const cases = [TENANCY_CASES, WRITING_CASES, LEADER_CASES, PRESENCE_CASES, PEER_CASES].flat();
   test.each(cases.map((state) => [state.name, state] as const))(
-    'stop from %s - ends in time with one report, and nothing runs afterwards (R17, G25, G26)',
+    'stop from %s - ends in time with one report, and nothing runs afterwards (R17)',
     async (_, state) => {
       await stopIn(state, store);
     },

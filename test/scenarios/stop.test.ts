@@ -168,7 +168,7 @@ describe('the report of a stop', () => {
     expect(fleet.store.stats).toEqual(before);
   });
 
-  test('stop - of a worker that never reached its store ends in time, and nothing throws (G25)', async () => {
+  test('stop - of a worker that never reached its store ends in time, and nothing throws', async () => {
     for (const silent of [true, false]) {
       await fleet?.close();
       fleet = new Fleet();
@@ -205,7 +205,7 @@ describe('the report of a stop', () => {
 });
 
 describe('a graceful leaver', () => {
-  test('parting - places its splits at once, waiting neither for the lease nor for the rebalance delay (R16, G22)', async () => {
+  test('parting - places its splits at once, waiting neither for the lease nor for the rebalance delay (R16)', async () => {
     fleet = new Fleet({
       planner: finalPlan(ids(8)),
       config: { leaseDurationMs: 30_000, rebalanceDelayMs: 60_000, reconcileIntervalMs: 60_000 },
@@ -272,7 +272,7 @@ describe('a graceful leaver', () => {
 
 describe('a claim in flight', () => {
   test.each([500, 4_000, 6_500, 8_000, 20_000])(
-    'stop - a claim that lands %s ms after it leaves no lease behind (R17, G14)',
+    'stop - a claim that lands %s ms after it leaves no lease behind (R17)',
     async (delayMs) => {
       fleet = new Fleet();
       const a = fleet.seam('a');
@@ -321,7 +321,7 @@ describe('a claim in flight', () => {
 });
 
 describe('a fatal error while a handler never returns', () => {
-  test('run() - rejects with it by the drain deadline; what drains is committed, the stuck split is named and refused (G27)', async () => {
+  test('run() - rejects with it by the drain deadline; what drains is committed, the stuck split is named and refused', async () => {
     fleet = new Fleet({ planner: finalPlan(['normal', 'stuck']) });
     const grants = new Map<string, Grant>();
     const committed: string[] = [];
@@ -356,7 +356,7 @@ describe('a fatal error while a handler never returns', () => {
     await fleet.until('the other saw it too', () => twin.coordinator.status().lastError !== null);
   });
 
-  test('run() - rejects by the drain deadline even if the store falls silent with the error (G27)', async () => {
+  test('run() - rejects by the drain deadline even if the store falls silent with the error', async () => {
     fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
     const lostAt: number[] = [];
     const a = fleet.worker('a', async (grant) => {
@@ -378,7 +378,7 @@ describe('a fatal error while a handler never returns', () => {
     expect(remainsOf(ofWorker(a))).toEqual(NOTHING);
   });
 
-  test('run() - a twin ends one worker while its handler hangs, and the splits go on elsewhere (G27, R14)', async () => {
+  test('run() - a twin ends one worker while its handler hangs, and the splits go on elsewhere (R14)', async () => {
     fleet = new Fleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', () => never);
     await fleet.until('a holds', () => fleet.leasesOf('a').length === 1);

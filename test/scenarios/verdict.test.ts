@@ -64,7 +64,7 @@ function writtenVerdicts(): (string | undefined)[] {
 
 describe('a verdict', () => {
   test.each([0, 1, 5])(
-    'a final plan of %i splits - is complete on every worker, a standby included (R23, G31)',
+    'a final plan of %i splits - is complete on every worker, a standby included (R23)',
     async (count) => {
       fleet = new Fleet({ planner: finalPlan(ids(count)) });
       const workers = threeWorkers([]);
@@ -80,7 +80,7 @@ describe('a verdict', () => {
     },
   );
 
-  test('one quarantined split of five - is stalled by name on every worker, also after a restart of the fleet (G31)', async () => {
+  test('one quarantined split of five - is stalled by name on every worker, also after a restart of the fleet', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(5)), config: { maxAttempts: 1 } });
     const workers = threeWorkers(['s3']);
     await fleet.until('the verdict', allHave(workers));
@@ -212,7 +212,7 @@ describe('a split that nobody can read', () => {
   ];
 
   test.each(SPOILERS)(
-    'a record that is %s - blocks the verdict with one warning, the others complete (R42, G40)',
+    'a record that is %s - blocks the verdict with one warning, the others complete (R42)',
     async (_, spoil) => {
       fleet = new Fleet({ planner: finalPlan(ids(4)) });
       const leader = fleet.seam('leader', { config: { maxInFlight: 0 } });

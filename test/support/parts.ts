@@ -46,16 +46,18 @@ export function parts(options: Partial<MemoryStoreOptions> = {}): Parts {
   };
   const mailbox = new Mailbox(() => undefined, crash);
   const charts = new ChartHost(timers, (transition) => transitions.push(transition), crash);
-  const batcher = new Batcher(gate, mailbox, charts, (resend) =>
-    writingMachine.provide({
-      actions: {
-        resendBatch: ({ context }) => {
-          mailbox.post(() => {
-            resend(context.lane);
-          });
+  const batcher = new Batcher(
+    { gate, mailbox, charts, isEphemeral: (key) => key.startsWith('lease') },
+    (resend) =>
+      writingMachine.provide({
+        actions: {
+          resendBatch: ({ context }) => {
+            mailbox.post(() => {
+              resend(context.lane);
+            });
+          },
         },
-      },
-    }),
+      }),
   );
   return {
     clock,

@@ -172,7 +172,7 @@ export class Announcement {
     const decoded = found === null ? undefined : presenceCodec.decode(found.value);
     if (found !== null && decoded?.kind === 'record') {
       if (sameStamp(decoded.stamp, sent.stamp)) {
-        this.#landed(found.modRevision, sent, found);
+        this.#landed(found.modRevision, sent);
         return;
       }
       if (decoded.record.nonce !== this.#core.nonce) {
@@ -193,21 +193,11 @@ export class Announcement {
     this.#put(sent.session, found?.modRevision ?? ABSENT, sent.conflicts + 1);
   }
 
-  #landed(revision: Revision, sent: SentAnnouncement, found: Entry | null = null): void {
+  #landed(revision: Revision, sent: SentAnnouncement): void {
     const core = this.#core;
     this.#isWriting = false;
     this.#announcedAt = revision;
-    core.view.apply({
-      key: this.#key,
-      modRevision: revision,
-      entry: found ?? {
-        key: this.#key,
-        value: sent.value,
-        createRevision: revision,
-        modRevision: revision,
-        session: sent.session,
-      },
-    });
+    core.view.wrote(this.#key, sent.value, revision, sent.session);
     const shown = core.view.presences.get(core.me);
     // Landed is not held: it counts while the key shows under the current session (R3).
     const isHeld = shown?.session === core.session.id && shown?.record.nonce === core.nonce;

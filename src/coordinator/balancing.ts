@@ -17,7 +17,6 @@ import {
 } from '../protocol/refusals.ts';
 import { type OwnedSplit, withheldSplits } from '../protocol/withheld.ts';
 import { assignmentCodec } from '../records/records.ts';
-import type { Txn } from '../store/port.ts';
 import type { Core } from './core.ts';
 import type { Member, Peers } from './peers.ts';
 import type { IndexedSplit } from './split-index.ts';
@@ -220,11 +219,7 @@ export class Balancing {
   }
 
   /** Writes one assignment, or deletes it when `splits` is null; false when somebody else had changed it. */
-  async #write(
-    term: Term,
-    instance: InstanceId,
-    splits: readonly SplitId[] | null,
-  ): Promise<boolean> {
+  #write(term: Term, instance: InstanceId, splits: readonly SplitId[] | null): Promise<boolean> {
     const { keys, view } = this.#core;
     const key = keys.assignment(instance);
     const equals = view.entry(key)?.modRevision ?? ABSENT;
@@ -236,26 +231,7 @@ export class Balancing {
             { ...view.assignments.get(instance)?.record, generation: term.generation, splits },
             this.#core.stamp(),
           );
-    const txn: Txn = {
-      compares: [{ key, target: 'modRevision', equals }],
-      writes: [value === null ? { delete: key } : { put: key, value, session: null }],
-      onConflict: [key],
-    };
-    const answer = await term.write('assign', () => txn);
-    if (answer.kind === 'committed') {
-      const { revision } = answer;
-      const entry =
-        value === null
-          ? null
-          : { key, value, createRevision: revision, modRevision: revision, session: null };
-      view.apply({ key, modRevision: revision, entry });
-      return true;
-    }
-    if (answer.kind !== 'conflict') return true;
-    const found = answer.found[0] ?? null;
-    view.apply({ key, modRevision: found?.modRevision ?? answer.revision, entry: found });
-    // Our own write, sent twice: it carries our stamp, or the key is gone as asked.
-    return (found?.value ?? null) === value;
+    return term.put('assign', key, value, equals);
   }
 }
 

@@ -22,7 +22,7 @@ import {
   type SplitRecord,
   splitCodec,
 } from '../records/records.ts';
-import type { Change, Entry, Txn } from '../store/port.ts';
+import type { Entry, Txn } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from './batcher.ts';
 import type { Core } from './core.ts';
 import type { Tenancy } from './tenancy.ts';
@@ -304,17 +304,13 @@ export class Claims {
 
   #onConflict(tenancy: Tenancy, sent: SentClaim, answer: WriteAnswer & { kind: 'conflict' }): void {
     const [splitEntry = null, leaseEntry = null] = answer.found;
-    const leaseNow: Change = {
-      key: this.#core.keys.lease(tenancy.split),
-      modRevision: leaseEntry?.modRevision ?? answer.revision,
-      entry: leaseEntry,
-    };
+    const leaseNow = { entry: leaseEntry, revision: answer.revision };
     const decoded = splitEntry === null ? undefined : splitCodec.decode(splitEntry.value);
     if (decoded?.kind === 'record' && sameStamp(decoded.stamp, sent.stamp)) {
       this.#landed(tenancy, sent, splitEntry!.modRevision, leaseNow);
       return;
     }
-    this.#core.view.apply(leaseNow);
+    this.#core.view.found(this.#core.keys.lease(tenancy.split), leaseEntry, answer.revision);
     const epochBefore = tenancy.record?.epoch;
     if (!this.#adopt(tenancy, splitEntry)) {
       this.#lost(tenancy);
@@ -331,21 +327,16 @@ export class Claims {
     this.#lost(tenancy);
   }
 
-  #landed(tenancy: Tenancy, sent: SentClaim, revision: Revision, leaseNow?: Change): void {
+  #landed(
+    tenancy: Tenancy,
+    sent: SentClaim,
+    revision: Revision,
+    leaseNow?: { entry: Entry | null; revision: Revision },
+  ): void {
     const { view, keys, session } = this.#core;
     const key = keys.lease(tenancy.split);
-    view.apply({
-      key,
-      modRevision: revision,
-      entry: {
-        key,
-        value: sent.lease,
-        createRevision: revision,
-        modRevision: revision,
-        session: sent.session,
-      },
-    });
-    if (leaseNow !== undefined) view.apply(leaseNow);
+    view.wrote(key, sent.lease, revision, sent.session);
+    if (leaseNow !== undefined) view.found(key, leaseNow.entry, leaseNow.revision);
     this.#core.mailbox.requestDecision();
     tenancy.isClaiming = false;
     tenancy.record = sent.record;

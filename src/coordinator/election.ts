@@ -6,7 +6,7 @@ import { ABSENT, type Revision } from '../base/decimals.ts';
 import type { SessionId } from '../base/ids.ts';
 import { sameStamp, type Stamp } from '../records/codec.ts';
 import { leaderCodec, planCodec, type PlanRecord } from '../records/records.ts';
-import type { Entry, Txn } from '../store/port.ts';
+import type { Txn } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from './batcher.ts';
 import type { Core } from './core.ts';
 import type { Seen } from './fleet-view.ts';
@@ -116,12 +116,8 @@ export class Election {
       this.#elected(sent, leader.modRevision);
       return;
     }
-    view.apply({
-      key: keys.leader,
-      modRevision: leader?.modRevision ?? answer.revision,
-      entry: leader,
-    });
-    view.apply({ key: keys.plan, modRevision: plan?.modRevision ?? answer.revision, entry: plan });
+    view.found(keys.leader, leader, answer.revision);
+    view.found(keys.plan, plan, answer.revision);
     // Only the plan has moved: stand again on what it says now.
     const seen = view.plan;
     if (leader === null && seen.kind === 'seen' && this.#session.id === sent.session) {
@@ -133,22 +129,10 @@ export class Election {
 
   #elected(sent: SentElection, revision: Revision): void {
     const { view, keys } = this.#core;
-    const entryOf = (key: string, value: string, session: SessionId | null): Entry => ({
-      key,
-      value,
-      createRevision: revision,
-      modRevision: revision,
-      session,
-    });
     const { generation } = sent.plan;
     this.#hooks.landed({ generation, createRevision: revision });
-    const leaderEntry = entryOf(keys.leader, sent.leaderValue, sent.session);
-    view.apply({
-      key: keys.plan,
-      modRevision: revision,
-      entry: entryOf(keys.plan, sent.planValue, null),
-    });
-    view.apply({ key: keys.leader, modRevision: revision, entry: leaderEntry });
+    view.wrote(keys.plan, sent.planValue, revision);
+    view.wrote(keys.leader, sent.leaderValue, revision, sent.session);
     // Landed is not held: the key must show under the session this candidacy has now (R3).
     const isHeld =
       view.leader?.session === this.#session.id && view.leader?.modRevision === revision;

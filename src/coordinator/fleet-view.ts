@@ -89,6 +89,24 @@ export class FleetView {
     this.#listener.changed(name, change);
   }
 
+  /** Takes in what a write of this worker left at `key`: a value under a session, or nothing. */
+  wrote(
+    key: string,
+    value: string | null,
+    revision: Revision,
+    session: SessionId | null = null,
+  ): void {
+    const createRevision = this.#known.get(key)?.createRevision ?? revision;
+    const entry =
+      value === null ? null : { key, value, createRevision, modRevision: revision, session };
+    this.apply({ key, modRevision: revision, entry });
+  }
+
+  /** Takes in what a conflict found at `key` when the store stood at `revision`. */
+  found(key: string, entry: Entry | null, revision: Revision): void {
+    this.apply({ key, modRevision: entry?.modRevision ?? revision, entry });
+  }
+
   /** The key as last seen, whatever it holds. */
   entry(key: string): Entry | null {
     return this.#known.get(key);

@@ -10,7 +10,7 @@ import type { SplitId } from '../base/ids.ts';
 import { decideVerdict } from '../protocol/verdict.ts';
 import { KEY_PREFIXES, parseKey } from '../records/keys.ts';
 import { planCodec, type PlanRecord, splitCodec, type VerdictRecord } from '../records/records.ts';
-import type { Entry, Txn } from '../store/port.ts';
+import type { Entry } from '../store/port.ts';
 import type { Core } from './core.ts';
 import type { Term } from './term.ts';
 
@@ -88,39 +88,16 @@ export class Judging {
   /** Writes the verdict, if the plan is what was read. */
   record(term: Term): void {
     const judgement = this.#judgement!;
-    const { keys, view } = this.#core;
+    const { keys } = this.#core;
     const value = planCodec.encode(
       { ...judgement.plan, verdict: judgement.verdict },
       this.#core.stamp(),
     );
-    const txn: Txn = {
-      compares: [{ key: keys.plan, target: 'modRevision', equals: judgement.modRevision }],
-      writes: [{ put: keys.plan, value, session: null }],
-      onConflict: [keys.plan],
-    };
-    void term
-      .write('verdict', () => txn)
-      .then((answer) => {
-        this.#core.mailbox.post(() => {
-          if (term.isOver) return;
-          const found = answer.kind === 'conflict' ? (answer.found[0] ?? null) : null;
-          const landed = answer.kind === 'committed' || found?.value === value;
-          if (answer.kind === 'committed') {
-            const { revision } = answer;
-            const entry = {
-              key: keys.plan,
-              value,
-              createRevision: revision,
-              modRevision: revision,
-              session: null,
-            };
-            view.apply({ key: keys.plan, modRevision: revision, entry });
-          } else if (found !== null) {
-            view.apply({ key: keys.plan, modRevision: found.modRevision, entry: found });
-          }
-          this.#send({ type: landed ? 'verdict.written' : 'judgement.open' });
-        });
+    void term.put('verdict', keys.plan, value, judgement.modRevision).then((landed) => {
+      this.#core.mailbox.post(() => {
+        if (!term.isOver) this.#send({ type: landed ? 'verdict.written' : 'judgement.open' });
       });
+    });
   }
 
   #stateOf(term: Term): string {

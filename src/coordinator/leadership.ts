@@ -371,7 +371,7 @@ export class Leadership {
       answered: (answer) => {
         if (answer.kind === 'refused' && answer.error.kind !== 'fenced') return;
         if (answer.kind === 'committed') {
-          core.view.apply({ key: leader, modRevision: answer.revision, entry: null });
+          core.view.wrote(leader, null, answer.revision);
         }
         void this.#session.close();
         this.#send({ type: 'term.closed' });

@@ -59,15 +59,7 @@ export class LeaseKeeper {
       answered: (answer) => {
         tenancy.isMarking = false;
         if (answer.kind !== 'committed') return;
-        const { createRevision } = seen;
-        const entry: Entry = {
-          key,
-          value,
-          createRevision,
-          modRevision: answer.revision,
-          session: id,
-        };
-        core.view.apply({ key, modRevision: answer.revision, entry });
+        core.view.wrote(key, value, answer.revision, id);
         // The state may have moved on meanwhile.
         this.mark(tenancy);
       },
@@ -139,7 +131,7 @@ export class LeaseKeeper {
       answered: (answer) => {
         this.#droppingOrphans.delete(split);
         if (answer.kind !== 'committed') return;
-        core.view.apply({ key: leaseKey, modRevision: answer.revision, entry: null });
+        core.view.wrote(leaseKey, null, answer.revision);
       },
     });
   }

@@ -10,7 +10,6 @@ import { isLeaseholdError, messageOf } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
 import { seededRecord } from '../protocol/tenancy-records.ts';
 import { planCodec, type PlanRecord, specCodec, splitCodec } from '../records/records.ts';
-import type { Entry, Txn } from '../store/port.ts';
 import { bytesOfBase64 } from './bytes.ts';
 import type { WriteAnswer } from './batcher.ts';
 import type { Core } from './core.ts';
@@ -249,37 +248,9 @@ export class Planning {
     );
   }
 
-  async #putPlan(term: Term, record: PlanRecord, equals: Revision): Promise<boolean> {
-    const { keys, view } = this.#core;
+  #putPlan(term: Term, record: PlanRecord, equals: Revision): Promise<boolean> {
     const value = planCodec.encode(record, this.#core.stamp());
-    const txn: Txn = {
-      compares: [{ key: keys.plan, target: 'modRevision', equals }],
-      writes: [{ put: keys.plan, value, session: null }],
-      onConflict: [keys.plan],
-    };
-    const answer = await term.write('plan', () => txn);
-    if (answer.kind === 'committed') {
-      const { revision } = answer;
-      const entry: Entry = {
-        key: keys.plan,
-        value,
-        createRevision: revision,
-        modRevision: revision,
-        session: null,
-      };
-      view.apply({ key: keys.plan, modRevision: revision, entry });
-      return true;
-    }
-    if (answer.kind === 'conflict') {
-      const found = answer.found[0] ?? null;
-      view.apply({
-        key: keys.plan,
-        modRevision: found?.modRevision ?? answer.revision,
-        entry: found,
-      });
-      return found?.value === value;
-    }
-    return false;
+    return term.put('plan', this.#core.keys.plan, value, equals);
   }
 
   #later(act: () => void): void {

@@ -272,11 +272,7 @@ export class Tenancy {
       this.#pump();
       return;
     }
-    this.#core.view.apply({
-      key: this.#core.keys.lease(this.split),
-      modRevision: revision,
-      entry: null,
-    });
+    this.#core.view.wrote(this.#core.keys.lease(this.split), null, revision);
     this.#ended(sent);
   }
 

@@ -70,6 +70,31 @@ export class Term {
     });
   }
 
+  /**
+   * Writes or deletes one durable key, if it is still at `equals`, and takes the answer into the view.
+   *
+   * @returns True when the key stands as written, also by an earlier send; false when somebody else changed it, or the
+   *   term is over.
+   */
+  async put(name: string, key: string, value: string | null, equals: Revision): Promise<boolean> {
+    const { view } = this.#core;
+    const txn: Txn = {
+      compares: [{ key, target: 'modRevision', equals }],
+      writes: [value === null ? { delete: key } : { put: key, value, session: null }],
+      onConflict: [key],
+    };
+    const answer = await this.write(name, () => txn);
+    if (answer.kind === 'committed') {
+      view.wrote(key, value, answer.revision);
+      return true;
+    }
+    if (answer.kind !== 'conflict') return false;
+    const found = answer.found[0] ?? null;
+    view.found(key, found, answer.revision);
+    // The value carries its stamp: found there, it is this very write, sent twice.
+    return (found?.value ?? null) === value;
+  }
+
   #enqueue(name: string, build: () => Txn | null, resolve: (answer: WriteAnswer) => void): void {
     const core = this.#core;
     core.batcher.enqueue({

@@ -11,6 +11,7 @@ interface Bench {
 const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   assign: () => import('./assign.ts'),
   core: () => import('./core.ts'),
+  etcd: () => import('./etcd.ts'),
 };
 
 async function main([which = '', ...flags]: readonly string[]): Promise<number> {

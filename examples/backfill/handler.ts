@@ -22,6 +22,8 @@ export interface Surroundings {
   readonly signal: AbortSignal;
   /** Told of each file that was read to its end, before its result is committed. */
   readonly onFile: (splitId: string, index: number, bytes: number) => void;
+  /** Waited for before the end, with the last files uncommitted; false: hand the split back instead. Absent: true. */
+  readonly mayEnd?: (grant: Grant) => Promise<boolean>;
 }
 
 export async function processSplit(grant: Grant, around: Surroundings): Promise<void> {
@@ -49,7 +51,9 @@ export async function processSplit(grant: Grant, around: Surroundings): Promise<
       if (isAskedBack) return;
     }
   }
-  await grant.complete({ watermark: done, state: tally.encode() });
+  const isEnd = around.mayEnd === undefined || (await around.mayEnd(grant));
+  if (isEnd) await grant.complete({ watermark: done, state: tally.encode() });
+  else await grant.commit({ watermark: done, state: tally.encode() });
 }
 
 /** Reads a file in chunks; between two of them the event loop goes round. */

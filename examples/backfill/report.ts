@@ -1,8 +1,16 @@
 /** What the program says at the end: as a JSON document for programs, as text for people. */
-import { CONFIG, type Outcome, type WorkerReport } from './fleet.ts';
+import {
+  CONFIG,
+  type Evidence,
+  type Fault,
+  type Outcome,
+  STOPPED_FOR_LEASES,
+  type WorkerReport,
+} from './job.ts';
 import type { Tally } from './tally.ts';
 
 const EXTENSIONS_SHOWN = 6;
+const VIOLATIONS_SHOWN = 10;
 
 /** Where the fleet's result differs from a plain single pass; empty when they agree. */
 export function differences(fleet: Tally, plain: Tally): string[] {
@@ -30,25 +38,34 @@ function countsOf(tally: Tally, extension: string): string {
 /** The report as one JSON document. */
 export function jsonReport(outcome: Outcome, isVerified: boolean): string {
   const { files, bytes, lines } = outcome.tally.total;
-  const takeoverMs = outcome.crash?.takeoverMs ?? null;
+  const { progress } = outcome;
+  const takeoverMs = progress.faults[0]?.takeoverMs ?? null;
   return JSON.stringify({
     verdict: outcome.verdict,
     verified: isVerified,
     files,
     bytes,
     lines,
-    splits: outcome.splits,
+    splits: progress.splits,
     moved: outcome.moved,
-    replayedFiles: outcome.replayedFiles,
+    replayedFiles: progress.replayedFiles,
     takeoverMs: takeoverMs === null ? null : Math.round(takeoverMs),
-    workers: outcome.workers.map(({ instanceId, splits, files, bytes, left }) => ({
-      instanceId,
-      splits,
-      files,
-      bytes,
-      left,
+    workers: progress.workers.map((worker) => ({
+      instanceId: worker.instanceId,
+      splits: worker.splits,
+      files: worker.files,
+      bytes: worker.bytes,
+      left: leftOf(worker, faultOf(worker, progress.faults)),
     })),
   });
+}
+
+function faultOf(worker: WorkerReport, faults: readonly Fault[]): Fault | undefined {
+  return faults.find(({ instanceId }) => instanceId === worker.instanceId);
+}
+
+function leftOf({ left }: WorkerReport, fault: Fault | undefined): string {
+  return fault?.kind === 'stopped' ? `stopped for ${STOPPED_FOR_LEASES} leases, ${left}` : left;
 }
 
 /** The report for people. */
@@ -61,36 +78,40 @@ export function textReport(
   return [
     '',
     `${about.root}${skipped}`,
-    `${plural(files, 'file')}, ${showBytes(bytes)}, ${plural(lines, 'line')}, in ${plural(outcome.splits, 'split')}: ` +
+    `${plural(files, 'file')}, ${showBytes(bytes)}, ${plural(lines, 'line')}, in ${plural(outcome.progress.splits, 'split')}: ` +
       `${outcome.verdict} after ${showSeconds(outcome.tookMs)}`,
     '',
     ...table([
       ['worker', 'splits', 'files', 'bytes', 'left'],
-      ...outcome.workers.map((worker) => workerRow(worker, outcome)),
+      ...outcome.progress.workers.map((worker) => workerRow(worker, outcome.progress.faults)),
     ]),
     '',
     ...extensionLines(outcome.tally),
     ...takeoverLines(outcome),
-    ...verifiedLines(about.differences),
+    ...verifiedLines(about.differences, outcome.evidence?.violations.length ?? 0),
     '',
   ].join('\n');
 }
 
-function workerRow(worker: WorkerReport, outcome: Outcome): string[] {
-  const { crash } = outcome;
-  const hasJoinedLate = worker.joinedAtMs > 0 && worker.joinedAtMs >= (crash?.atMs ?? Infinity);
+function workerRow(worker: WorkerReport, faults: readonly Fault[]): string[] {
+  const fault = faultOf(worker, faults);
+  const hasJoinedLate = worker.joinedAtMs > 0 && worker.joinedAtMs >= (faults[0]?.atMs ?? Infinity);
   const joined = hasJoinedLate ? `, joined at ${showSeconds(worker.joinedAtMs)}` : '';
-  const crashed =
-    crash?.instanceId === worker.instanceId
-      ? ` at ${showSeconds(crash.atMs)} with ${plural(crash.splits, 'split')} in hand${crash.wasLeading ? ', while leading' : ''}`
-      : '';
   return [
     worker.instanceId,
     showCount(worker.splits),
     showCount(worker.files),
     showBytes(worker.bytes),
-    `${worker.left}${crashed}${joined}`,
+    `${fault === undefined ? worker.left : disturbedText(worker, fault)}${joined}`,
   ];
+}
+
+function disturbedText({ left }: WorkerReport, fault: Fault): string {
+  const inHand = `with ${plural(fault.splits, 'split')} in hand`;
+  const leading = fault.wasLeading && fault.kind !== 'leader killed' ? ', while leading' : '';
+  const when = `at ${showSeconds(fault.atMs)} ${inHand}${leading}`;
+  if (fault.kind !== 'stopped') return `${left} ${when}`;
+  return `stopped for ${STOPPED_FOR_LEASES} leases ${when}, ${left}`;
 }
 
 function extensionLines({ byExtension }: Tally): string[] {
@@ -109,25 +130,54 @@ function extensionLines({ byExtension }: Tally): string[] {
   return [...table([['extension', 'files', 'bytes', 'lines'], ...rows]), ...more, ''];
 }
 
-function takeoverLines({ crash, moved, replayedFiles }: Outcome): string[] {
-  if (crash === null) {
+function takeoverLines({ progress, moved, evidence }: Outcome): string[] {
+  const { faults, replayedFiles } = progress;
+  if (faults.length === 0) {
     return ['takeover   none: there was no work over which a worker could have crashed'];
   }
-  const about = `lease ${showSeconds(CONFIG.leaseDurationMs)} + rebalance delay ${showSeconds(CONFIG.rebalanceDelayMs)}`;
-  const takeover =
-    crash.takeoverMs === null
-      ? 'not all of its splits were seen with another owner'
-      : `${showSeconds(crash.takeoverMs)} from the crash until all its splits had an owner again (${about})`;
+  const cause =
+    evidence === null ? 'the crash came before their commit' : 'a fault came before their commit';
   return [
-    `takeover   ${takeover}`,
+    ...faults.map((fault) => `takeover   ${takeoverText(fault)}`),
     `moved      ${plural(moved, 'change')} of owner after a split's first claim`,
-    `replayed   ${plural(replayedFiles, 'file')} read again, because the crash came before their commit`,
+    `replayed   ${plural(replayedFiles, 'file')} read again, because ${cause}`,
+    ...(evidence === null ? [] : evidenceLines(evidence)),
   ];
 }
 
-function verifiedLines(found: readonly string[]): string[] {
+function takeoverText({ kind, instanceId, splits, takeoverMs, stoppedForMs }: Fault): string {
+  const what = {
+    crashed: 'the crash',
+    killed: `SIGKILL of ${instanceId}`,
+    'leader killed': `SIGKILL of leader ${instanceId}`,
+    stopped: `SIGSTOP of ${instanceId}`,
+  }[kind];
+  const resumed = stoppedForMs === null ? '' : `; SIGCONT after ${showSeconds(stoppedForMs)}`;
+  if (splits === 0) return `nothing to take over after ${what}${resumed}`;
+  const about = `(lease ${showSeconds(CONFIG.leaseDurationMs)} + rebalance delay ${showSeconds(CONFIG.rebalanceDelayMs)})`;
+  return takeoverMs === null
+    ? `not all of its splits were seen with another owner ${about}${resumed}`
+    : `${showSeconds(takeoverMs)} from ${what} until all its splits had an owner again ${about}${resumed}`;
+}
+
+function evidenceLines({ stale, writes, violations, keptKeys }: Evidence): string[] {
+  const { refused, written, unanswered } = stale;
+  const silent = unanswered === 0 ? '' : `, ${unanswered} without an answer`;
+  return [
+    `zombies    ${plural(refused + written + unanswered, 'commit')} of the stopped worker reached the store after its splits had moved: ` +
+      `${refused} refused, ${written} written${silent}`,
+    violations.length === 0
+      ? `history    ${plural(writes, 'write')} of splits, watched from the first on: none by a process that had lost its split`
+      : `NOT VERIFIED: ${plural(violations.length, 'write')} of ${showCount(writes)} should not have happened`,
+    ...violations.slice(0, VIOLATIONS_SHOWN).map((violation) => `  ${violation}`),
+    ...(keptKeys === null ? [] : [`keys       kept under ${keptKeys}`]),
+  ];
+}
+
+function verifiedLines(found: readonly string[], violations: number): string[] {
   if (found.length === 0) {
-    return ['verified   a plain single pass finds the same files, bytes, lines and digest'];
+    const word = violations === 0 ? 'verified' : 'totals  ';
+    return [`${word}   a plain single pass finds the same files, bytes, lines and digest`];
   }
   return [
     'NOT VERIFIED: a plain single pass finds something else. Did the files change meanwhile?',

@@ -1,5 +1,5 @@
 /** A line at the bottom of a terminal that redraws itself while the program works; nothing at all anywhere else. */
-import type { Progress } from './fleet.ts';
+import type { Progress } from './job.ts';
 import { showCount, showSeconds } from './report.ts';
 
 const REDRAW_MS = 80;
@@ -44,9 +44,11 @@ function progressText(files: number, progress: Progress): string {
   return `${percent}% ${bar} ${showCount(progress.filesDone)} files${situation(progress)}`;
 }
 
-function situation({ crash, startedAtMs }: Progress): string {
-  if (crash === null) return '';
-  if (crash.takeoverMs !== null) return `, splits of ${crash.instanceId} taken over`;
-  const forMs = performance.now() - startedAtMs - crash.atMs;
-  return `, ${crash.instanceId} crashed ${showSeconds(forMs)} ago`;
+function situation({ faults, sinceStartMs }: Progress): string {
+  const fault = faults.at(-1);
+  if (fault === undefined) return '';
+  const { kind, instanceId } = fault;
+  if (fault.takeoverMs !== null) return `, splits of ${instanceId} taken over`;
+  const what = kind === 'leader killed' ? `leader ${instanceId} killed` : `${instanceId} ${kind}`;
+  return `, ${what} ${showSeconds(sinceStartMs - fault.atMs)} ago`;
 }

@@ -45,6 +45,9 @@ export class SessionKeeper {
   readonly #listener: SessionListener;
   #id: SessionId | null = null;
   #isOpening = false;
+  /** The session that is being opened: asked for, and not answered. */
+  #openingId: SessionId | null = null;
+  readonly #closings = new Set<Promise<void>>();
   #deadlineMs = 0;
   #deadlineTimer: Timer | undefined;
   #renewTimer: Timer | undefined;
@@ -99,6 +102,7 @@ export class SessionKeeper {
   expire(reason: ExpiryReason): void {
     const id = this.#id;
     this.#round += 1;
+    this.#openingId = null;
     this.#isOpening = false;
     this.#id = null;
     this.#clearTimers();
@@ -116,20 +120,31 @@ export class SessionKeeper {
 
   /** Gives the session back; resolves when the store has answered or could not. Nobody is told. */
   async close(): Promise<void> {
-    const id = this.#id;
+    for (const id of [this.#id, this.#openingId]) {
+      // Unanswered: the session ends by its time to live (R17).
+      if (id !== null) this.#closing(this.#gate.closeSession(id).catch(() => undefined));
+    }
     this.#round += 1;
     this.#isOpening = false;
+    this.#openingId = null;
     this.#id = null;
     this.#clearTimers();
-    // Unanswered: the session ends by its time to live (R17).
-    if (id !== null) await this.#gate.closeSession(id).catch(() => undefined);
+    await Promise.all(this.#closings);
+  }
+
+  /** Nothing of this session may be under way after `close` has resolved. */
+  #closing(closed: Promise<void>): void {
+    this.#closings.add(closed);
+    void closed.then(() => this.#closings.delete(closed));
   }
 
   #tryOpen(round: number, id: SessionId, firstSentAtMs: number): void {
+    this.#openingId = id;
     this.#gate.openSession(id, this.#ttlMs).then(
       (grant) => {
         this.#post(round, () => {
           this.#isOpening = false;
+          this.#openingId = null;
           this.#deadlineMs = firstSentAtMs + this.#lifeMs(grant.ttlMs);
           if (this.#clock.nowMs() >= this.#deadlineMs) {
             // Answered too late to be of use.

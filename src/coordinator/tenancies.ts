@@ -316,8 +316,11 @@ export class Tenancies {
       // The key was deleted under a live session: no fault of the split's.
       this.#unclearedEnds.note(split, epoch, true);
     }
-    if (state === 'released' && tenancy.wasGranted) this.released.push(split);
-    if (state === 'lostRevoked') this.forced.push(split);
+    // What was handed back before has no place in the report, and would grow for as long as the worker lives.
+    if (this.#isStopping) {
+      if (state === 'released' && tenancy.wasGranted) this.released.push(split);
+      if (state === 'lostRevoked') this.forced.push(split);
+    }
     tenancy.finish();
     this.#core.mailbox.requestDecision();
   }

@@ -167,8 +167,9 @@ class InMemoryStore implements MemoryStore {
     const history = this.#history;
     const { atRevision, after, keysOnly = false } = read;
     const at = atRevision === undefined ? history.number : numberOf(atRevision);
-    if (at < history.compacted) return { kind: 'compacted', revision: this.compactedRevision };
-    if (at > history.number) return { kind: 'compacted', revision: history.revision };
+    if (at < history.compacted || at > history.number) {
+      return { kind: 'compacted', revision: history.revision };
+    }
     const page = history.page(range, { at, limit, after, keysOnly });
     return { kind: 'page', ...page, revision: revisionOf(at) };
   }

@@ -99,7 +99,7 @@ export type ReadOutcome =
       readonly more: boolean;
       readonly revision: Revision;
     }
-  /** `atRevision` is older than the history that is kept: start over. */
+  /** `atRevision` is older than the history that is kept: start over. `revision` is the newest one. */
   | { readonly kind: 'compacted'; readonly revision: Revision };
 
 /** One key that changed. A delete has `entry: null`. */

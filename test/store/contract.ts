@@ -12,7 +12,7 @@ import { testReads } from './contract/reads.ts';
 import { testSessions } from './contract/sessions.ts';
 import { testTransactions } from './contract/transactions.ts';
 import { testWatches } from './contract/watches.ts';
-import { CALL, session } from './support.ts';
+import { CALL, sessionNamed } from './support.ts';
 
 /** A store to test. */
 export interface StoreHarness {
@@ -63,9 +63,7 @@ export function describeStoreContract(name: string, makeStore: () => Promise<Sto
       harness: () => harness,
       key: (key) => `${harness.prefix}${key}`,
       open: async (...names) => {
-        const ids = names.map((id) =>
-          session(`${harness.prefix}${id}`.replaceAll(/[^A-Za-z0-9_-]/g, '-')),
-        );
+        const ids = names.map((id) => sessionNamed(`${harness.prefix}${id}`));
         for (const id of ids) {
           opened.add(id);
           await harness.store.openSession(id, harness.ttlMs, CALL);

@@ -2,6 +2,7 @@
 import { expect } from '@jest/globals';
 import type { Revision } from '../../src/base/decimals.ts';
 import { type ErrorCode, isLeaseholdError } from '../../src/base/errors.ts';
+import { hash32 } from '../../src/base/hash.ts';
 import type { SessionId } from '../../src/base/ids.ts';
 import { type Random, seededRandom } from '../../src/base/random.ts';
 import { virtualClock } from '../../src/base/virtual-clock.ts';
@@ -28,6 +29,12 @@ export const CALL = { timeoutMs: 1000 };
 
 export function session(name: string): SessionId {
   return name as SessionId;
+}
+
+/** A session id as every store takes it, always the same for one name. */
+export function sessionNamed(name: string): SessionId {
+  const half = (seed: number): bigint => BigInt(hash32(seed, name));
+  return session(String(((half(1) << 30n) ^ half(2)) | 1n));
 }
 
 export function put(key: Key, value: string, under: SessionId | null = null): Write {

@@ -5,6 +5,7 @@
 import type { AuditRecord, MemoryStore } from '../../src/store/memory.ts';
 import type { FaultyStore, Matcher, Rule } from '../../src/store/faults.ts';
 import type { Txn, Write } from '../../src/store/port.ts';
+import { historyViolations } from './history-checks.ts';
 
 /** One transaction of the protocol; `fail` includes the one at the cap, `announce` excludes the parting mark. */
 export type TransactionName =
@@ -108,45 +109,9 @@ export function hitsOf(rules: readonly Rule[]): number {
 
 /** What is wrong with the whole history of a store, whatever happened in it; empty when nothing is. */
 export function violations(store: MemoryStore): string[] {
-  const found: string[] = [];
-  const stamps = new Set<string>();
-  const owners = new Map<string, string>();
-  for (const record of store.history()) {
-    const after = fieldsOf(record.value);
-    // The probe writes values that are no records.
-    if (after?.by === undefined || record.cause !== 'batch') continue;
-    const where = `${record.cluster} ${record.key} @${record.revision}`;
-    const stamp = `${record.cluster} ${record.key} ${JSON.stringify(after.by)}`;
-    if (stamps.has(stamp)) found.push(`${where}: the same write landed twice`);
-    stamps.add(stamp);
-    const kind = kindOf(record.key);
-    const isEphemeral = kind === 'leases' || kind === 'workers' || kind === 'leader';
-    if (isEphemeral !== (record.session !== null)) found.push(`${where}: on the wrong session`);
-    if (kind !== 'splits') continue;
-    const before = fieldsOf(record.replaced?.value ?? null);
-    if (before !== null)
-      found.push(...splitProblems(before, after).map((one) => `${where}: ${one}`));
-    if (after.owner === null) continue;
-    const epoch = `${record.cluster} ${record.key} ${String(after.epoch)}`;
-    const owner = JSON.stringify([after.owner, after.nonce]);
-    if ((owners.get(epoch) ?? owner) !== owner) found.push(`${where}: two owners in one epoch`);
-    owners.set(epoch, owner);
-  }
-  return found;
-}
-
-function splitProblems(before: Fields, after: Fields): string[] {
-  const problems: string[] = [];
-  const rise = BigInt(after.epoch as string) - BigInt(before.epoch as string);
-  if (rise < 0n || rise > 1n) problems.push(`the epoch went by ${rise}`);
-  const isNewOwner = after.owner !== null && after.owner !== before.owner;
-  if (isNewOwner && rise === 0n) problems.push('a new owner in an old epoch');
-  const mark = (of: Fields): bigint | null =>
-    typeof of.watermark === 'string' ? BigInt(of.watermark) : null;
-  const [low, high] = [mark(before), mark(after)];
-  if (low !== null && (high === null || high < low)) problems.push('the watermark fell');
-  if (before.status === 'completed') problems.push('written after its completion');
-  return problems;
+  return historyViolations(
+    store.history().map((record) => ({ ...record, isByHand: record.cause === 'hand' })),
+  );
 }
 
 /** The records of one revision that belong to one transaction: those of one split, or of one other key. */

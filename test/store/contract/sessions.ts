@@ -13,7 +13,7 @@ import {
   readOne,
   readPage,
   record,
-  session,
+  sessionNamed,
   tryTxns,
   write,
 } from '../support.ts';
@@ -63,7 +63,7 @@ function testEnds({ harness, key, open, until }: Contract): void {
     const [empty] = await open('empty');
     await store.closeSession(empty!, CALL);
     await store.closeSession(empty!, CALL);
-    await store.closeSession(session('never-opened'), CALL);
+    await store.closeSession(sessionNamed('never-opened'), CALL);
     expect(await newest(store)).toBe(revision);
   });
 
@@ -118,7 +118,7 @@ function testAttachment({ harness, key, open }: Contract): void {
 }
 
 function testDeadSessions({ harness, key, open }: Contract): void {
-  const gone = session('gone-session');
+  const gone = sessionNamed('gone-session');
   const writing = (name: string, value: string, under: SessionId | null = null) => ({
     writes: [put(key(name), value, under)],
   });
@@ -160,7 +160,7 @@ function testDeadSessions({ harness, key, open }: Contract): void {
     const [mine] = await open('mine');
     await store.closeSession(mine!, CALL);
     await expectCode(store.keepAlive(mine!, CALL), 'E_LEASE_EXPIRED');
-    await expectCode(store.keepAlive(session('never-opened'), CALL), 'E_LEASE_EXPIRED');
+    await expectCode(store.keepAlive(sessionNamed('never-opened'), CALL), 'E_LEASE_EXPIRED');
   });
 }
 

@@ -12,7 +12,7 @@ import {
   put,
   readOne,
   readPage,
-  session,
+  sessionNamed,
   tryTxn,
   tryTxns,
   write,
@@ -115,7 +115,7 @@ function testCompares({ harness, key, open }: Contract): void {
     }
     expect(await judge({ key: key('a'), target: 'session', equals: mine! })).toBe('committed');
     expect(await judge({ key: key('a'), target: 'session', equals: null })).toBe('conflict');
-    const foreign = session('foreign');
+    const foreign = sessionNamed('foreign');
     expect(await judge({ key: key('a'), target: 'session', equals: foreign })).toBe('conflict');
   });
 

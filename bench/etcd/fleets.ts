@@ -1,0 +1,277 @@
+/** What a fleet costs the store, and how fast work changes hands. */
+import { type ChildProcess, fork } from 'node:child_process';
+import { once } from 'node:events';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { createOperator, type Logger } from '../../src/index.ts';
+import {
+  type BenchWorker,
+  heldBy,
+  holdAll,
+  quantile,
+  rounded,
+  startWorker,
+  type StoreCall,
+  until,
+} from './support.ts';
+
+const CLAIMED_SPLITS = 512;
+const SEEDED_SPLITS = 10_000;
+const IDLE = { workers: 10, splits: 1_000, fewSplits: 10, leaseMs: 2_000, leases: 20 };
+const HANDOVER = { splits: 16, rounds: 40, pauseMs: 300 };
+const TAKEOVER = { jobs: 8, splits: 4, leaseMs: 5_000 };
+
+/** How many calls follow one another at least, however many run side by side. */
+function roundTrips(calls: readonly StoreCall[]): number {
+  let count = 0;
+  let freeMs = -Infinity;
+  for (const { startMs, endMs } of calls.toSorted((a, b) => a.endMs - b.endMs)) {
+    if (startMs < freeMs) continue;
+    count += 1;
+    freeMs = endMs;
+  }
+  return count;
+}
+
+/** A worker that is told to take free splits: from the news until it holds them all. */
+export async function measureClaims(
+  endpoint: string,
+): Promise<{ splits: number; roundTrips: number }> {
+  const setup = { endpoint, job: 'claims', splits: CLAIMED_SPLITS };
+  const leader = startWorker({ ...setup, instanceId: 'leader', config: { maxInFlight: 0 } });
+  holdAll(leader.worker);
+  await until('the plan', () => leader.worker.status().plan?.sealed === true);
+  const calls: StoreCall[] = [];
+  let held = 0;
+  const claimer = startWorker({
+    ...setup,
+    instanceId: 'claimer',
+    config: { maxInFlight: 4_096 },
+    onCall: (call) => calls.push(call),
+  });
+  let toldMs = Infinity;
+  const { watch } = claimer.store;
+  claimer.store.watch = (range, from) => ({
+    subscribe: (observer) =>
+      watch(range, from).subscribe({
+        ...observer,
+        next(event) {
+          const isNews =
+            event.kind === 'changes' && event.changes.some(({ key }) => key.includes('/assign/'));
+          if (isNews) toldMs = Math.min(toldMs, performance.now());
+          observer.next(event);
+        },
+      }),
+  });
+  holdAll(claimer.worker, () => (held += 1));
+  await until('the claims', () => held === CLAIMED_SPLITS);
+  const trips = roundTrips(
+    calls.filter(({ kind, startMs }) => kind !== 'session' && startMs >= toldMs),
+  );
+  await claimer.stop();
+  await leader.stop();
+  return { splits: CLAIMED_SPLITS, roundTrips: trips };
+}
+
+/** A new plan, from nothing until it is sealed. */
+export async function measureSeeding(
+  endpoint: string,
+): Promise<{ splits: number; transactions: number; tookMs: number }> {
+  let transactions = 0;
+  const startMs = performance.now();
+  const { worker, stop } = startWorker({
+    endpoint,
+    job: 'seeding',
+    instanceId: 'leader',
+    splits: SEEDED_SPLITS,
+    config: { maxInFlight: 0 },
+    onCall: ({ batch }) => {
+      const writes = batch?.txns.flatMap((txn) => txn.writes) ?? [];
+      if (writes.some((write) => 'put' in write && write.put.includes('/specs/'))) {
+        transactions += 1;
+      }
+    },
+  });
+  holdAll(worker);
+  await until('the plan', () => worker.status().plan?.sealed === true);
+  const tookMs = performance.now() - startMs;
+  await stop();
+  return { splits: SEEDED_SPLITS, transactions, tookMs: Math.round(tookMs) };
+}
+
+export interface Idle {
+  readonly revisions: number;
+  /** Renewals of one worker. */
+  readonly requestsPerSecond: number;
+  /** The same in a fleet that holds next to nothing. */
+  readonly requestsPerSecondOfFew: number;
+  /** Reads of one worker. */
+  readonly readsPerSecond: number;
+}
+
+/** Two fleets at rest side by side: one holds a hundred times as many splits as the other. */
+export async function measureIdle(
+  endpoint: string,
+  newestRevision: () => Promise<bigint>,
+): Promise<Idle> {
+  const counts = { many: 0, few: 0, reads: 0 };
+  let isCounting = false;
+  const fleet = (job: 'many' | 'few', splits: number): BenchWorker[] =>
+    Array.from({ length: IDLE.workers }, (_, index) => {
+      const one = startWorker({
+        endpoint,
+        job: `idle-${job}`,
+        instanceId: `worker-${index}`,
+        splits,
+        config: { maxInFlight: splits, leaseDurationMs: IDLE.leaseMs },
+        onCall: ({ kind }) => {
+          if (!isCounting) return;
+          if (kind === 'session') counts[job] += 1;
+          else if (kind === 'read' && job === 'many') counts.reads += 1;
+        },
+      });
+      holdAll(one.worker);
+      return one;
+    });
+  const many = fleet('many', IDLE.splits);
+  const few = fleet('few', IDLE.fewSplits);
+  const held = (workers: readonly BenchWorker[]): number =>
+    workers.reduce((sum, { worker }) => sum + heldBy(worker), 0);
+  const isBalanced = (): boolean =>
+    held(many) === IDLE.splits &&
+    held(few) === IDLE.fewSplits &&
+    [...many, ...few].every(({ worker }) => heldBy(worker) > 0);
+  await until('the fleets', isBalanced, 120_000);
+  await sleep(2 * IDLE.leaseMs);
+  const before = await newestRevision();
+  isCounting = true;
+  await sleep(IDLE.leases * IDLE.leaseMs);
+  isCounting = false;
+  const revisions = Number((await newestRevision()) - before);
+  await Promise.all([...many, ...few].map((one) => one.stop()));
+  const perSecond = (count: number): number =>
+    rounded((count * 1_000) / (IDLE.workers * IDLE.leases * IDLE.leaseMs));
+  return {
+    revisions,
+    requestsPerSecond: perSecond(counts.many),
+    requestsPerSecondOfFew: perSecond(counts.few),
+    readsPerSecond: perSecond(counts.reads),
+  };
+}
+
+/** From the leader's decision to the first call of the new owner's handler; the old owner's hands back at once. */
+export async function measureHandover(
+  endpoint: string,
+): Promise<{ p50Ms: number; p99Ms: number; moves: number }> {
+  const { splits, rounds, pauseMs } = HANDOVER;
+  let decidedMs = 0;
+  const tookMs: number[] = [];
+  const silent = (): void => undefined;
+  const logger: Logger = {
+    debug: silent,
+    info: ({ event, moved }) => {
+      if (event === 'assignment.published' && moved !== 0) decidedMs = performance.now();
+    },
+    warn: silent,
+    error: silent,
+  };
+  const setup = { endpoint, job: 'handover', splits, config: { maxInFlight: splits } };
+  const workers = ['a', 'b'].map((instanceId) => {
+    const one = startWorker({ ...setup, instanceId, logger });
+    holdAll(one.worker, () => tookMs.push(performance.now() - decidedMs));
+    return one;
+  }) as [BenchWorker, BenchWorker];
+  const operator = createOperator({ job: setup.job, store: workers[0].store });
+  const half = splits / 2;
+  const holds = (a: number, b: number) => () =>
+    heldBy(workers[0].worker) === a && heldBy(workers[1].worker) === b;
+  await until('the balance', holds(half, half));
+  tookMs.length = 0;
+  for (let round = 0; round < rounds; round += 1) {
+    await sleep(pauseMs);
+    await operator.drain('b');
+    await until('the drain', holds(splits, 0));
+    await sleep(pauseMs);
+    await operator.undrain('b');
+    await until('the balance', holds(half, half));
+  }
+  await Promise.all(workers.map((one) => one.stop()));
+  return {
+    p50Ms: rounded(quantile(tookMs, 0.5)),
+    p99Ms: rounded(quantile(tookMs, 0.99)),
+    moves: tookMs.length,
+  };
+}
+
+/** The splits of a process that is killed: until the handler of another process is called for each, in leases. */
+export async function measureTakeover(
+  endpoint: string,
+): Promise<{ leases: number; medianLeases: number }> {
+  const { jobs, splits, leaseMs } = TAKEOVER;
+  // Victims lead one half of the jobs, and follow in the other.
+  const early = Array.from({ length: jobs / 2 }, (_, index) => survivor(endpoint, index));
+  await until('the plans', () => early.every(({ held }) => held.size === splits));
+  const victims = fork(process.argv[1]!, ['etcd', '--victims', endpoint]);
+  const late = early.map((_, index) => survivor(endpoint, jobs / 2 + index));
+  const all = [...early, ...late];
+  try {
+    await until('the balance', () => all.every(({ held }) => held.size === splits / 2));
+    // Neither at the moment of a renewal nor always the same time after one.
+    await sleep(leaseMs + Math.random() * (leaseMs / 3));
+    const killedMs = performance.now();
+    await kill(victims);
+    await until('the takeover', () => all.every(({ held }) => held.size === splits));
+    const tookMs = all.flatMap(({ held }) =>
+      [...held.values()].filter((atMs) => atMs > killedMs).map((atMs) => atMs - killedMs),
+    );
+    return {
+      leases: rounded(Math.max(...tookMs) / leaseMs),
+      medianLeases: rounded(quantile(tookMs, 0.5) / leaseMs),
+    };
+  } finally {
+    await kill(victims);
+    await Promise.all(all.map(({ stop }) => stop()));
+  }
+}
+
+function takeoverSetup(endpoint: string, index: number) {
+  const { splits, leaseMs } = TAKEOVER;
+  const config = { maxInFlight: splits, leaseDurationMs: leaseMs };
+  return { endpoint, job: `takeover-${index}`, splits, config };
+}
+
+/** A worker that notes since when it holds what it holds. */
+function survivor(endpoint: string, index: number) {
+  const held = new Map<string, number>();
+  const { worker, stop } = startWorker({
+    ...takeoverSetup(endpoint, index),
+    instanceId: 'survivor',
+  });
+  worker
+    .run(async ({ split, draining, lost }) => {
+      held.set(split.id, performance.now());
+      const isLost = new Promise<unknown>((resolve) => {
+        lost.addEventListener('abort', resolve);
+      });
+      await Promise.race([draining.whenRequested(), isLost]);
+      held.delete(split.id);
+    })
+    .catch(() => undefined);
+  return { held, stop };
+}
+
+async function kill(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const gone = once(child, 'exit');
+  child.kill('SIGKILL');
+  await gone;
+}
+
+/** The process that {@link measureTakeover} kills. */
+export function runVictims(endpoint: string): void {
+  process.once('disconnect', () => {
+    process.exit();
+  });
+  for (let index = 0; index < TAKEOVER.jobs; index += 1) {
+    holdAll(startWorker({ ...takeoverSetup(endpoint, index), instanceId: 'victim' }).worker);
+  }
+}

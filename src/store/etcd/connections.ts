@@ -1,0 +1,145 @@
+/**
+ * Which member of etcd is asked: one, as long as it answers; the next one as soon as it is suspected.
+ *
+ * Each connection is an etcd3 client of one endpoint. What etcd3 would do by itself is switched off, because it sends
+ * writes again whose answer was lost, and picks a member at random for each call, so that a hung one costs a deadline every
+ * few calls. Suspicion always leads to a new client, also of a lone endpoint: a TCP connection that never gets through its
+ * first handshake is never given up by grpc-js, and credentials are fixed when a client is made.
+ */
+import { noop } from 'cockatiel';
+import { Etcd3, type IOptions } from 'etcd3';
+import type { Clock } from '../../base/clock.ts';
+import { Certificates } from './certificates.ts';
+import { isShutDown, type RawChannel, seeingChannels } from './interceptor.ts';
+import type { EtcdStoreOptions } from './options.ts';
+
+/** Options of one call of an etcd3 client. */
+export type GrpcCallOptions = NonNullable<Parameters<Etcd3['kv']['range']>[1]>;
+
+type EtcdCredentials = NonNullable<IOptions['credentials']>;
+
+/** How long a token may take to be fetched; the call that waits for it has its own deadline as well. */
+const AUTHENTICATE_MS_MAX = 2_000;
+
+const GRPC_OPTIONS = {
+  // Subchannels are otherwise shared by the whole process: a new client would inherit a stuck connection.
+  'grpc.use_local_subchannel_pool': 1,
+  // Pages and replays of watches exceed 4 MiB, the default, and would fail for ever.
+  'grpc.max_receive_message_length': -1,
+  'grpc.max_send_message_length': -1,
+  // etcd refuses pings more often than each 5 s.
+  'grpc.keepalive_time_ms': 10_000,
+  'grpc.keepalive_timeout_ms': 3_000,
+  'grpc.initial_reconnect_backoff_ms': 100,
+  'grpc.max_reconnect_backoff_ms': 1_000,
+  // A policy found in DNS could make grpc-js repeat writes.
+  'grpc.service_config_disable_resolution': 1,
+};
+
+/** A client of one endpoint; closed once it is given up and nothing uses it any more. */
+export class Connection {
+  readonly endpoint: string;
+  readonly client: Etcd3;
+  /** Given up: what still runs on it may end, nothing new begins. */
+  isRetired = false;
+  readonly #channels = new Set<RawChannel>();
+  #users = 0;
+
+  constructor(endpoint: string, options: Omit<IOptions, 'hosts'>) {
+    this.endpoint = endpoint;
+    this.client = new Etcd3({
+      ...options,
+      hosts: endpoint,
+      grpcOptions: { ...GRPC_OPTIONS, ...seeingChannels((channel) => this.#note(channel)) },
+      faultHandling: { host: () => noop, global: noop },
+    });
+  }
+
+  /** Keeps the client open until the returned function is called, once. */
+  use(): () => void {
+    this.#users += 1;
+    return () => {
+      this.#users -= 1;
+      this.#closeUnused();
+    };
+  }
+
+  retire(): void {
+    if (this.isRetired) return;
+    this.isRetired = true;
+    this.#closeUnused();
+  }
+
+  /** etcd3 makes a new channel after each failure; those it has closed are forgotten. */
+  #note(channel: RawChannel): void {
+    if (this.#channels.has(channel)) return;
+    for (const known of this.#channels) if (isShutDown(known)) this.#channels.delete(known);
+    this.#channels.add(channel);
+  }
+
+  #closeUnused(): void {
+    if (!this.isRetired || this.#users > 0) return;
+    // etcd3 would wait a second for those that are still connecting, and keep the process alive for it.
+    for (const channel of this.#channels) channel.close();
+    this.#channels.clear();
+    this.client.close();
+  }
+}
+
+export class Connections {
+  readonly #options: EtcdStoreOptions;
+  readonly #clock: Clock;
+  readonly #certificates: Certificates | undefined;
+  #index = 0;
+  #current: Connection | undefined;
+
+  constructor(options: EtcdStoreOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+    this.#certificates = options.tls === undefined ? undefined : new Certificates(options.tls);
+  }
+
+  get endpointCount(): number {
+    return this.#options.endpoints.length;
+  }
+
+  /** True when calls carry a token, which a stream cannot renew by itself. */
+  get usesTokens(): boolean {
+    return this.#options.auth !== undefined;
+  }
+
+  /** The connection to use now. */
+  current(): Connection {
+    this.#current ??= this.#connect();
+    return this.#current;
+  }
+
+  /** Something is wrong with `connection`: goes on to the next endpoint, unless that has happened already. */
+  suspect(connection: Connection): void {
+    if (connection !== this.#current) return;
+    this.#current = undefined;
+    this.#index = (this.#index + 1) % this.endpointCount;
+    connection.retire();
+  }
+
+  close(): void {
+    this.#current?.retire();
+    this.#current = undefined;
+  }
+
+  #connect(): Connection {
+    const { endpoints, auth } = this.#options;
+    const endpoint = endpoints[this.#index]!;
+    const credentials = this.#certificates?.read();
+    const options: Omit<IOptions, 'hosts'> = {
+      // Typed as if an authority were needed; without one, those that Node knows are trusted.
+      ...(credentials === undefined ? {} : { credentials: credentials as EtcdCredentials }),
+    };
+    if (auth !== undefined) {
+      // Without a deadline of its own, fetching a token from a hung member would hold every call back for ever.
+      const callOptions = () => ({ deadline: this.#clock.wallMs() + AUTHENTICATE_MS_MAX });
+      options.auth = { username: auth.username, password: auth.password, callOptions };
+    }
+    return new Connection(endpoint, options);
+  }
+}

@@ -1,0 +1,86 @@
+/** Starts workers in processes of their own, for what cannot be done to a part of a process. */
+import { spawn } from 'node:child_process';
+import type { ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
+import path from 'node:path';
+import type { ChildCommand, ChildSetup } from './child-worker.ts';
+import { atEnd } from './cleanup.ts';
+import type { Moment, TimeLine } from './time-line.ts';
+import { machineMs } from './time-line.ts';
+
+const ROOT = path.resolve(import.meta.dirname, '../../..');
+
+/** A worker in a process of its own. */
+export class ChildWorker {
+  readonly id: string;
+  readonly exited: Promise<unknown>;
+  readonly #child: ChildProcess;
+  readonly #timeLine: TimeLine;
+  #stderr = '';
+
+  constructor(setup: ChildSetup, timeLine: TimeLine) {
+    this.id = setup.id;
+    this.#timeLine = timeLine;
+    const child = runScript('child-worker.ts', [JSON.stringify(setup)], 'ipc');
+    this.#child = child;
+    child.stderr?.on('data', (chunk: Buffer) => (this.#stderr += chunk.toString()));
+    child.on('message', (moment: Moment) => {
+      timeLine.moments.push(moment);
+    });
+    this.exited = once(child, 'exit').then(([code, signal]) => {
+      const detail = `${String(code)} ${String(signal)} ${this.#stderr.slice(-2_000)}`;
+      timeLine.moments.push({ atMs: machineMs(), worker: this.id, what: 'exited', detail });
+    });
+    const forget = atEnd(() => this.kill());
+    void this.exited.then(forget);
+  }
+
+  get hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null;
+  }
+
+  tell(command: ChildCommand): void {
+    this.#child.send(command);
+  }
+
+  /** SIGKILL; resolves when the process is gone. */
+  async kill(): Promise<void> {
+    if (this.hasExited) return;
+    this.#child.kill('SIGKILL');
+    await this.exited;
+    const what = { worker: this.id, what: 'killed' };
+    this.#timeLine.moments.push({ atMs: machineMs(), ...what });
+  }
+
+  /** SIGSTOP: nothing of the process runs. */
+  pause(): void {
+    this.#child.kill('SIGSTOP');
+  }
+
+  resume(): void {
+    this.#child.kill('SIGCONT');
+  }
+
+  /** Lets the worker leave; kills the process when it does not end. */
+  async stop(): Promise<void> {
+    if (this.hasExited) return;
+    this.resume();
+    this.tell({ kind: 'stop' });
+    const timer = setTimeout(() => void this.kill(), 5_000);
+    await this.exited;
+    clearTimeout(timer);
+  }
+}
+
+/** Runs a script of this directory in a Node process of its own. */
+export function runScript(
+  name: string,
+  args: readonly string[],
+  channel: 'ipc' | 'ignore',
+): ChildProcess {
+  const script = path.join(import.meta.dirname, name);
+  return spawn(process.execPath, ['--import', 'tsx', script, ...args], {
+    cwd: ROOT,
+    stdio: ['ignore', 'pipe', 'pipe', channel],
+  });
+}

@@ -4,12 +4,18 @@ import { describe, expect, test } from '@jest/globals';
 import ts from 'typescript';
 import * as machines from '../machines/index.ts';
 import * as leasehold from '../src/index.ts';
+import * as etcd from '../src/store/etcd/index.ts';
 import * as testing from '../src/testing/index.ts';
 
 const ROOT = path.resolve(import.meta.dirname, '..');
-const ENTRIES = ['src/index.ts', 'src/testing/index.ts', 'machines/index.ts'] as const;
+const ENTRIES = [
+  'src/index.ts',
+  'src/store/etcd/index.ts',
+  'src/testing/index.ts',
+  'machines/index.ts',
+] as const;
 /** Packages that must not show through. */
-const HIDDEN = ['rxjs', 'xstate', 'etcd3'];
+const HIDDEN = ['rxjs', 'xstate', 'etcd3', '@grpc/grpc-js', 'cockatiel'];
 
 function programOf(): ts.Program {
   const { config } = ts.readConfigFile(path.join(ROOT, 'tsconfig.json'), ts.sys.readFile);
@@ -185,6 +191,17 @@ describe('the package', () => {
       'workerClock',
       'writesTo',
     ]);
+  });
+
+  test('leasehold/etcd - exports these names and no others', () => {
+    expect(namesOf('src/store/etcd/index.ts')).toEqual([
+      'EtcdAuthOptions',
+      'EtcdStore',
+      'EtcdStoreOptions',
+      'EtcdTlsOptions',
+      'etcdStore',
+    ]);
+    expect(Object.keys(etcd)).toEqual(['etcdStore']);
   });
 
   test('leasehold/machines - exports these names and no others', () => {

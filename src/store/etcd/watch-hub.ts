@@ -200,7 +200,7 @@ export class WatchHub {
     watch.refusals = 0;
     const revision = revisionOf(header.revision);
     if (compareDecimals(nextRevision(revision), watch.next) < 0) {
-      watch.end({ kind: 'reset' }); void id; void this.#verify;
+      void this.#verify(watch, id);
     } else if (!watch.hasMargin && compareDecimals(revision, watch.next) >= 0) {
       // Of a delete at the very revision that was compacted etcd 3.4 keeps nothing, and says nothing.
       this.#cancel(watch);

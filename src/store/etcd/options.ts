@@ -23,7 +23,10 @@ export interface EtcdAuthOptions {
 
 /** How an etcd store is made. */
 export interface EtcdStoreOptions {
-  /** `http://host:port` or `https://host:port` of the members, all of one kind; one is used as long as it answers. */
+  /**
+   * `http://host:port` or `https://host:port` of the members, all of one kind. The first one that answers is used as long
+   * as it does: give the processes of a fleet different orders to spread the load.
+   */
   readonly endpoints: readonly string[];
   /** Needs `https` endpoints. */
   readonly tls?: EtcdTlsOptions;

@@ -60,7 +60,7 @@ type Call = (
 
 const CALL = { timeoutMs: 5_000 };
 const SETTLE_MS_MAX = 10_000;
-const STEPS_SHOWN = 8;
+const STEPS_SHOWN = 40;
 /** Revisions of the past that steps aim at. */
 const REVISIONS_BACK = 40;
 

@@ -112,11 +112,6 @@ export class FleetView {
     return this.#known.get(key);
   }
 
-  /** The revision of the last thing known of a key. */
-  revisionOf(key: string): Revision | undefined {
-    return this.#known.revisionOf(key);
-  }
-
   /** Forgets everything (R8). */
   clear(): void {
     this.#known.clear();

@@ -27,7 +27,8 @@ export class Follower {
   start(): void {
     if (this.#watchers.length > 0) return;
     const { keys, me } = this.#core;
-    this.#watch({ keys: [keys.plan, keys.leader, keys.assignment(me)] });
+    // One watch each: etcd would tell a watch of all three everything that lies between their keys, the leases too.
+    for (const key of [keys.plan, keys.leader, keys.assignment(me)]) this.#watch({ keys: [key] });
     const { workers, leases, parked, control } = KEY_PREFIXES;
     for (const prefix of [workers, leases, parked, control]) {
       this.#watch({ prefix: keys.root + prefix });

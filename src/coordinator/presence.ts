@@ -94,10 +94,6 @@ export class Presence {
     return this.#chart.isIn('present');
   }
 
-  get isParting(): boolean {
-    return this.#isParting;
-  }
-
   send(event: PresenceEvent): void {
     this.#chart.send(event);
     this.#hooks.moved();

@@ -44,10 +44,6 @@ export class StoreGate {
     this.#opTimeoutMs = opTimeoutMs;
   }
 
-  get storeName(): string {
-    return this.#store.name;
-  }
-
   /** Calls that nobody has answered. */
   get inFlight(): number {
     return this.#waits.size;

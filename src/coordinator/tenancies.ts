@@ -75,10 +75,6 @@ export class Tenancies {
     return this.#bySplit.values();
   }
 
-  get(split: SplitId): Tenancy | undefined {
-    return this.#bySplit.get(split);
-  }
-
   get size(): number {
     return this.#bySplit.size;
   }

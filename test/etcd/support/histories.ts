@@ -216,7 +216,8 @@ class History {
         for (const side of this.#sides) side.drop();
         break;
       case 'cut':
-        // Both sides must resume from the same revision later.
+        // Both sides must resume from the same revision later: an event between two keys of a watch moves etcd's on alone.
+        await this.#mark();
         await this.settle();
         for (const side of this.#sides) side.cut();
         this.#isCut = true;

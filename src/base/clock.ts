@@ -29,7 +29,8 @@ const NODE_DELAY_MS_MAX = 2 ** 31 - 1;
 /**
  * The clock of the host.
  *
- * Node fires timers over 2^31-1 ms at once, so long delays are chained. Timers keep the process alive: a worker clears
+ * Node fires timers over 2^31-1 ms at once, and others up to a millisecond or two early: each is armed again until its time
+ * has come. Timers keep the process alive: a worker clears
  * them all before `stop()` resolves.
  */
 export function systemClock(): Clock {
@@ -39,12 +40,16 @@ export function systemClock(): Clock {
     setTimeout(callback, delayMs) {
       checkDelay(delayMs);
       const timer: { handle?: NodeJS.Timeout } = {};
+      const dueMs = performance.now() + delayMs;
       const arm = (leftMs: number): void => {
-        const step = Math.min(leftMs, NODE_DELAY_MS_MAX);
-        timer.handle = setTimeout(() => {
-          if (leftMs > step) arm(leftMs - step);
-          else callback();
-        }, step);
+        timer.handle = setTimeout(
+          () => {
+            const restMs = dueMs - performance.now();
+            if (restMs > 0) arm(restMs);
+            else callback();
+          },
+          Math.min(Math.ceil(leftMs), NODE_DELAY_MS_MAX),
+        );
       };
       arm(delayMs);
       return timer;

@@ -51,6 +51,10 @@ export interface PlanRequest {
 
 /** A planner's answer. */
 export interface PlanAnswer {
+  /**
+   * Read in parts over several turns of the event loop, and no further once the answer is no longer wanted; not to be
+   * changed after returning it.
+   */
   readonly splits: Iterable<PlannedSplit>;
   /** `final`: nothing will ever be added; the job ends when all splits have. `open`: ask again later. */
   readonly finality: 'open' | 'final';

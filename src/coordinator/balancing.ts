@@ -1,7 +1,8 @@
 /**
  * The leader's division of the work: who should hold what, written as assignments (T6).
  *
- * Rules: R16, R25-R29. A decision follows a change at once after quiet, then at most every 200 ms.
+ * Rules: R16, R25-R29. A decision follows a change at once after quiet, then at most every 200 ms. It looks at the splits
+ * that somebody owns, leases or is named for, and at as many of the others as there is room for: not at the whole plan.
  */
 import type { LeaderEvent } from '../../machines/leader.events.ts';
 import type { Timer } from '../base/clock.ts';
@@ -18,6 +19,7 @@ import {
 import { type OwnedSplit, withheldSplits } from '../protocol/withheld.ts';
 import { assignmentCodec } from '../records/records.ts';
 import type { Core } from './core.ts';
+import { freeSlots } from './idle-splits.ts';
 import type { Member, Peers } from './peers.ts';
 import type { IndexedSplit } from './split-index.ts';
 import { mayReturn } from './split-reader.ts';
@@ -95,13 +97,20 @@ export class Balancing {
     const { view } = this.#core;
     const assignees = this.#assignees(members);
     const barred = this.#look(term, members, assignees);
+    const instances = members.map(({ instance, presence }) => ({
+      id: instance,
+      maxInFlight: view.drained.has(instance) ? 0 : presence.record.maxInFlight,
+      cordoned: view.cordoned.has(instance),
+    }));
     const live = new Set(members.map((member) => member.instance));
+    const engaged = this.#engaged(term, assignees, barred);
     const owned: OwnedSplit[] = [];
     const splits: AssignableSplit[] = [];
-    for (const split of term.index.runnable()) {
-      const lease = view.leases.get(split.id);
-      const leaseOwner = lease?.record.owner ?? null;
-      if (lease === undefined && this.#isAtItsEnd(split)) continue;
+    let idleCount = 0;
+    for (const split of engaged.values()) {
+      if (split.owner === null) idleCount += 1;
+      const leaseOwner = view.leases.get(split.id)?.record.owner ?? null;
+      if (!view.leases.has(split.id) && this.#isAtItsEnd(split)) continue;
       const recordOwner = leaseOwner ?? split.owner;
       owned.push({ id: split.id, owner: recordOwner });
       const published = assignees.get(split.id) ?? null;
@@ -114,13 +123,30 @@ export class Balancing {
         ...(names === undefined ? {} : { barred: names }),
       });
     }
-    const instances = members.map(({ instance, presence }) => ({
-      id: instance,
-      maxInFlight: view.drained.has(instance) ? 0 : presence.record.maxInFlight,
-      cordoned: view.cordoned.has(instance),
-    }));
     const withheld = withheldSplits(owned, (instance) => this.#peers.isAway(instance));
+    const free = freeSlots(instances, splits, withheld);
+    // Some of those that nobody owns are engaged all the same: named, or barred.
+    for (const { id, weight } of term.index.heaviestIdle(free === 0 ? 0 : free + idleCount)) {
+      if (!engaged.has(id)) splits.push({ id, weight, owner: null });
+    }
     return assign({ instances, splits, withheld, seed: this.#seed }).byInstance;
+  }
+
+  /** The splits that can run and that somebody owns, leases, is named or barred for. */
+  #engaged(
+    term: Term,
+    assignees: ReadonlyMap<SplitId, InstanceId>,
+    barred: ReadonlyMap<SplitId, readonly InstanceId[]>,
+  ): ReadonlyMap<SplitId, IndexedSplit> {
+    const engaged = new Map<SplitId, IndexedSplit>();
+    for (const split of term.index.owned()) engaged.set(split.id, split);
+    for (const ids of [this.#core.view.leases, assignees, barred]) {
+      for (const id of ids.keys()) {
+        const split = term.index.get(id);
+        if (split?.status === 'runnable') engaged.set(id, split);
+      }
+    }
+    return engaged;
   }
 
   /** One more claim would quarantine it: out of the pool, unless its own process may take it back for free (R28). */

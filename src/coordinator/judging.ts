@@ -8,20 +8,34 @@ import type { Revision } from '../base/decimals.ts';
 import { isLeaseholdError } from '../base/errors.ts';
 import type { SplitId } from '../base/ids.ts';
 import { decideVerdict } from '../protocol/verdict.ts';
+import type { Decoded } from '../records/codec.ts';
 import { KEY_PREFIXES, parseKey } from '../records/keys.ts';
-import { planCodec, type PlanRecord, splitCodec, type VerdictRecord } from '../records/records.ts';
+import {
+  planCodec,
+  type PlanRecord,
+  splitCodec,
+  type SplitRecord,
+  type VerdictRecord,
+} from '../records/records.ts';
 import type { Entry } from '../store/port.ts';
 import type { Core } from './core.ts';
+import { nextTurn, PART_MAX } from './next-turn.ts';
 import type { Term } from './term.ts';
 
 /** Most keys of one page: with states of 256 KiB each, a page must stay transportable (R23). */
 const PAGE_KEYS_MAX = 256;
 const READ_RETRY_MS = 200;
 
+interface ReadSplit {
+  readonly id: SplitId;
+  readonly modRevision: Revision;
+  readonly decoded: Decoded<SplitRecord>;
+}
+
 interface Reading {
   readonly plan: Entry | undefined;
-  readonly splits: readonly Entry[];
-  readonly specs: readonly Entry[];
+  readonly splits: readonly ReadSplit[];
+  readonly specs: ReadonlySet<SplitId>;
 }
 
 interface Judgement {
@@ -107,27 +121,17 @@ export class Judging {
   }
 
   #decide(term: Term, reading: Reading): void {
-    const { keys, view } = this.#core;
+    const { view } = this.#core;
     const decodedPlan = reading.plan === undefined ? null : planCodec.decode(reading.plan.value);
     if (decodedPlan?.kind !== 'record') {
       this.#send({ type: 'judgement.open' });
       return;
     }
-    const splits = reading.splits.flatMap((entry) => {
-      const name = parseKey(keys, entry.key);
-      return name.kind === 'split'
-        ? [{ id: name.split, entry, decoded: splitCodec.decode(entry.value) }]
-        : [];
-    });
-    const ids = new Set<SplitId>();
-    for (const entry of reading.specs) {
-      const name = parseKey(keys, entry.key);
-      if (name.kind === 'spec') ids.add(name.split);
-    }
+    const { splits, specs } = reading;
     const decision = decideVerdict({
       plan: decodedPlan.record,
       splits: splits.map(({ id, decoded }) => [id, decoded] as const),
-      specs: { count: ids.size, ids },
+      specs: { count: specs.size, ids: specs },
       paused: view.isPaused,
     });
     if (decision.kind === 'verdict') {
@@ -141,7 +145,9 @@ export class Judging {
     }
     this.#explain(decision.reason, decision.ids);
     const isJudged = decision.reason !== 'paused' && this.#judged === this.#stateOf(term);
-    for (const { id, entry, decoded } of splits) term.index.put(id, entry, decoded);
+    for (const { id, decoded, modRevision } of splits) {
+      if (term.index.get(id)?.modRevision !== modRevision) term.index.put(id, decoded, modRevision);
+    }
     this.#judged = isJudged ? this.#stateOf(term) : '';
     this.#send({ type: 'judgement.open' });
     this.#send({ type: 'inputs.changed', delayMs: 0 });
@@ -162,26 +168,50 @@ export class Judging {
   async #readAll(): Promise<Reading> {
     const { gate, keys } = this.#core;
     for (;;) {
+      const splits: ReadSplit[] = [];
+      const specs = new Set<SplitId>();
       const { entries, revision } = await gate.readKeys([keys.plan]);
-      const splits = await this.#readAt(keys.root + KEY_PREFIXES.splits, revision, false);
-      const specs = splits && (await this.#readAt(keys.root + KEY_PREFIXES.specs, revision, true));
-      if (splits === null || specs === null) continue;
-      return { plan: entries.get(keys.plan), splits, specs };
+      const isRead =
+        (await this.#readAt(KEY_PREFIXES.splits, { revision, keysOnly: false }, (entry) => {
+          const name = parseKey(keys, entry.key);
+          if (name.kind !== 'split') return;
+          const decoded = splitCodec.decode(entry.value);
+          splits.push({ id: name.split, modRevision: entry.modRevision, decoded });
+        })) &&
+        (await this.#readAt(KEY_PREFIXES.specs, { revision, keysOnly: true }, (entry) => {
+          const name = parseKey(keys, entry.key);
+          if (name.kind === 'spec') specs.add(name.split);
+        }));
+      if (isRead) return { plan: entries.get(keys.plan), splits, specs };
     }
   }
 
-  async #readAt(prefix: string, atRevision: Revision, keysOnly: boolean): Promise<Entry[] | null> {
-    const entries: Entry[] = [];
+  /** Reads one kind of key page by page; false when it was compacted away meanwhile. */
+  async #readAt(
+    kind: string,
+    { revision, keysOnly }: { revision: Revision; keysOnly: boolean },
+    take: (entry: Entry) => void,
+  ): Promise<boolean> {
+    const { gate, keys, clock } = this.#core;
     let after: string | undefined;
-    for (;;) {
-      const page = await this.#core.gate.read(
-        { prefix },
-        { atRevision, keysOnly, limit: PAGE_KEYS_MAX, ...(after === undefined ? {} : { after }) },
+    for (let part = 0; ;) {
+      const page = await gate.read(
+        { prefix: keys.root + kind },
+        {
+          atRevision: revision,
+          keysOnly,
+          limit: PAGE_KEYS_MAX,
+          ...(after === undefined ? {} : { after }),
+        },
       );
-      if (page.kind === 'compacted') return null;
-      entries.push(...page.entries);
-      if (!page.more) return entries;
+      if (page.kind === 'compacted') return false;
+      for (const entry of page.entries) take(entry);
+      if (!page.more) return true;
       after = page.entries.at(-1)!.key;
+      part += page.entries.length;
+      if (part < PART_MAX) continue;
+      part = 0;
+      await nextTurn(clock);
     }
   }
 }

@@ -80,6 +80,9 @@ export class Leadership {
       resign: (holdOffMs, reason) => {
         this.#resign(holdOffMs, reason);
       },
+      moved: () => {
+        this.inputsChanged();
+      },
       known: (split) => {
         this.#reader?.readSoon(split);
       },
@@ -335,7 +338,7 @@ export class Leadership {
   #expectMissing(term: Term): void {
     const { presences, assignments } = this.#core.view;
     const missing = ownersToAwait(
-      term.index.runnable(),
+      term.index.owned(),
       (instance) => presences.has(instance),
       (instance) => assignments.has(instance),
     );

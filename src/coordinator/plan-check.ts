@@ -11,6 +11,7 @@ import {
   storedProgressOf,
 } from './bytes.ts';
 import type { PlannedSplit } from './api.ts';
+import { PART_MAX } from './next-turn.ts';
 
 /** A planned split, ready to be stored. */
 export interface CheckedSplit {
@@ -32,8 +33,16 @@ export interface CheckedPlan {
 /** Problems named in one error; the rest is counted. */
 const PROBLEMS_MAX = 20;
 
-/** Reads a planner's answer. @throws LeaseholdError `E_PLAN_INVALID` that names every broken rule. */
-export function checkPlanAnswer(answer: unknown): CheckedPlan {
+/**
+ * Reads a planner's answer; in parts, so that a long one does not hold up the renewal of leases.
+ *
+ * @param pause  Awaited between two parts; when it rejects, so does the check, and no more of the answer is read.
+ * @throws LeaseholdError `E_PLAN_INVALID` that names every broken rule.
+ */
+export async function checkPlanAnswer(
+  answer: unknown,
+  pause: () => Promise<void>,
+): Promise<CheckedPlan> {
   const problems: string[] = [];
   const { splits, finality, cursor } = shapeOf(answer);
   if (finality !== 'open' && finality !== 'final') {
@@ -42,7 +51,10 @@ export function checkPlanAnswer(answer: unknown): CheckedPlan {
   const checkedCursor = cursorOf(cursor, problems);
   const checked: CheckedSplit[] = [];
   const seen = new Set<string>();
+  let looked = 0;
   for (const split of iterableOf(splits, problems)) {
+    looked += 1;
+    if (looked % PART_MAX === 0) await pause();
     const problem = splitProblem(split, seen);
     if (problem === undefined) checked.push(checkedSplit(split as PlannedSplit));
     else problems.push(problem);

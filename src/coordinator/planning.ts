@@ -13,18 +13,21 @@ import { planCodec, type PlanRecord, specCodec, splitCodec } from '../records/re
 import { bytesOfBase64 } from './bytes.ts';
 import type { WriteAnswer } from './batcher.ts';
 import type { Core } from './core.ts';
+import { nextTurn } from './next-turn.ts';
 import { type CheckedPlan, type CheckedSplit, checkPlanAnswer } from './plan-check.ts';
 import type { Term } from './term.ts';
 
 const PLANNER_PAUSE_MS = 500;
 /** Seeds under way at once: several batches in every lane, without holding a whole plan in flight. */
-const SEEDS_IN_FLIGHT_MAX = 1_000;
+const SEEDS_IN_FLIGHT_MAX = 600;
 
 /** What planning asks of the leadership. */
 export interface PlanningHooks {
   readonly send: (event: LeaderEvent) => void;
   /** Gives leadership up for cause, and for how long at least (R18). */
   readonly resign: (holdOffMs: number, reason: string) => void;
+  /** The leader's index has grown. */
+  readonly moved: () => void;
   /** A split was found stored that the leader did not know: it must be read. */
   readonly known: (split: SplitId) => void;
 }
@@ -33,10 +36,12 @@ export class Planning {
   readonly #core: Core;
   readonly #send: (event: LeaderEvent) => void;
   readonly #resign: (holdOffMs: number, reason: string) => void;
+  readonly #moved: () => void;
   readonly #known: (split: SplitId) => void;
   #answer: CheckedPlan | null = null;
   #throws = 0;
   #replanTimer: Timer | undefined;
+  #isMoveDue = false;
   #isRecreating = false;
   #recreations = 0;
   /** Why the last run failed; null when it did not. For status. */
@@ -46,19 +51,25 @@ export class Planning {
     this.#core = core;
     this.#send = hooks.send;
     this.#resign = hooks.resign;
+    this.#moved = hooks.moved;
     this.#known = hooks.known;
   }
 
   /** Calls the planner. */
   start(term: Term): void {
-    const { view, planner, mailbox } = this.#core;
+    const { view, planner, mailbox, clock } = this.#core;
     const cursor = view.plan.kind === 'seen' ? view.plan.plan.record.cursor : null;
     const request = {
       cursor: cursor === null ? null : bytesOfBase64(cursor),
       generation: term.generation,
       signal: term.abort.signal,
     };
-    const run = async (): Promise<CheckedPlan> => checkPlanAnswer(await planner.plan(request));
+    const pause = async (): Promise<void> => {
+      await nextTurn(clock);
+      request.signal.throwIfAborted();
+    };
+    const run = async (): Promise<CheckedPlan> =>
+      checkPlanAnswer(await planner.plan(request), pause);
     run().then(
       (answer) => {
         mailbox.post(() => {
@@ -82,18 +93,24 @@ export class Planning {
     const fresh = (this.#answer?.splits ?? []).filter((split) => !term.index.has(split.id));
     let next = 0;
     let underWay = 0;
+    let isFillDue = false;
     const fill = (): void => {
+      isFillDue = false;
       while (underWay < SEEDS_IN_FLIGHT_MAX && next < fresh.length && !term.isOver) {
-        const split = fresh[next]!;
-        next += 1;
         underWay += 1;
-        void this.#seedOne(term, split).then(() => {
-          underWay -= 1;
-          if (term.isOver) return;
-          if (next < fresh.length) fill();
-          else if (underWay === 0) this.#send({ type: 'splits.seeded' });
-        });
+        void this.#seedOne(term, fresh[next]!).then(answered);
+        next += 1;
       }
+    };
+    const answered = (): void => {
+      underWay -= 1;
+      if (term.isOver) return;
+      if (next < fresh.length) {
+        if (isFillDue) return;
+        isFillDue = true;
+        // In another turn: a store that answers at once would let nothing else run until all is stored.
+        void nextTurn(this.#core.clock).then(fill);
+      } else if (underWay === 0) this.#send({ type: 'splits.seeded' });
     };
     if (fresh.length === 0) {
       this.#core.mailbox.post(() => {
@@ -228,8 +245,20 @@ export class Planning {
       if (term.isOver) return;
       if (answer.kind === 'committed') {
         term.index.set(split.id, record, answer.revision);
-        this.#send({ type: 'inputs.changed', delayMs: 0 });
+        this.#noteMoved();
       } else if (answer.kind === 'conflict') this.#alreadyThere(split.id, answer);
+    });
+  }
+
+  /** Tells of what was stored: once for all that was answered together. */
+  #noteMoved(): void {
+    if (this.#isMoveDue) return;
+    this.#isMoveDue = true;
+    queueMicrotask(() => {
+      this.#core.mailbox.post(() => {
+        this.#isMoveDue = false;
+        this.#moved();
+      });
     });
   }
 

@@ -107,8 +107,9 @@ export class SessionKeeper {
     this.#id = null;
     this.#clearTimers();
     if (id === null) return;
-    if (reason !== 'gone' && reason !== 'reset') this.#revoke(id, 1);
+    // Handlers hear of it before the store can give their splits away.
     this.#listener.expired(id, reason);
+    if (reason !== 'gone' && reason !== 'reset') this.#revoke(id, 1);
   }
 
   /** Lets the session run out: it is believed in until its deadline, and renewed no more (R18). */
@@ -210,7 +211,10 @@ export class SessionKeeper {
     const round = this.#round;
     this.#deadlineTimer = this.#clock.setTimeout(
       () => {
-        this.#post(round, () => this.isValid());
+        this.#post(round, () => {
+          // Fired early, by a clock that rounds: the deadline is still to come.
+          if (this.isValid()) this.#armDeadline();
+        });
       },
       Math.max(0, this.#deadlineMs - this.#clock.nowMs()),
     );

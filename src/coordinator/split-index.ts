@@ -6,7 +6,7 @@ import { compareDecimals, type Epoch, type Revision } from '../base/decimals.ts'
 import type { InstanceId, Nonce, SplitId } from '../base/ids.ts';
 import type { Decoded } from '../records/codec.ts';
 import type { LeaseRecord, SplitRecord, SplitStatus } from '../records/records.ts';
-import type { Entry } from '../store/port.ts';
+import { type IdleSplit, IdleSplits } from './idle-splits.ts';
 
 /** The part of a split's record that a leader decides on; watermarks and states stay in the store. */
 export interface IndexedSplit {
@@ -26,7 +26,9 @@ export interface IndexedSplit {
 export class SplitIndex {
   readonly #splits = new Map<SplitId, IndexedSplit>();
   readonly #unreadable = new Set<SplitId>();
-  readonly #runnable = new Set<SplitId>();
+  /** Of those that can still run: who has an owner, and who has none. */
+  readonly #owned = new Set<SplitId>();
+  readonly #idle = new IdleSplits();
   /** Rises with every change: tells whether a judgement would find something new. */
   version = 0;
 
@@ -42,24 +44,29 @@ export class SplitIndex {
     return this.#splits.get(split);
   }
 
-  /** Splits that can still run. */
-  *runnable(): IterableIterator<IndexedSplit> {
-    for (const split of this.#runnable) yield this.#splits.get(split)!;
+  /** Splits that can still run and have an owner, by their lease or else their record. */
+  *owned(): IterableIterator<IndexedSplit> {
+    for (const split of this.#owned) yield this.#splits.get(split)!;
+  }
+
+  /** Splits that can still run and have no owner: at least the `count` heaviest, or all there are, in any order. */
+  heaviestIdle(count: number): readonly IdleSplit[] {
+    return this.#idle.heaviest(count);
   }
 
   get runnableCount(): number {
-    return this.#runnable.size;
+    return this.#owned.size + this.#idle.size;
   }
 
   /** Takes a record in as read from the store; false when a newer one is known. */
-  put(id: SplitId, entry: Entry, decoded: Decoded<SplitRecord>): boolean {
+  put(id: SplitId, decoded: Decoded<SplitRecord>, modRevision: Revision): boolean {
     if (decoded.kind !== 'record' || decoded.record.status === 'unknown') {
       this.#drop(id);
       this.#unreadable.add(id);
       this.version += 1;
       return true;
     }
-    return this.set(id, decoded.record, entry.modRevision);
+    return this.set(id, decoded.record, modRevision);
   }
 
   /** Takes a record in; false when a newer one is known. */
@@ -68,7 +75,7 @@ export class SplitIndex {
     if (known !== undefined && compareDecimals(modRevision, known.modRevision) < 0) return false;
     this.#unreadable.delete(id);
     const { status, owner, nonce, epoch, attempts, weight } = record;
-    this.#splits.set(id, {
+    const split: IndexedSplit = {
       id,
       status,
       owner,
@@ -79,9 +86,9 @@ export class SplitIndex {
       failedEpoch: record.lastFailure?.epoch ?? null,
       modRevision,
       leaseGoneAtMs: known?.leaseGoneAtMs ?? null,
-    });
-    if (status === 'runnable') this.#runnable.add(id);
-    else this.#runnable.delete(id);
+    };
+    this.#splits.set(id, split);
+    this.#sort(split);
     this.version += 1;
     return true;
   }
@@ -94,6 +101,7 @@ export class SplitIndex {
     known.nonce = lease.nonce;
     known.epoch = lease.epoch;
     known.leaseGoneAtMs = null;
+    this.#sort(known);
     this.version += 1;
   }
 
@@ -112,6 +120,15 @@ export class SplitIndex {
 
   #drop(id: SplitId): void {
     this.#splits.delete(id);
-    this.#runnable.delete(id);
+    this.#owned.delete(id);
+    this.#idle.remove(id);
+  }
+
+  #sort({ id, status, owner, weight }: IndexedSplit): void {
+    const isRunnable = status === 'runnable';
+    if (isRunnable && owner !== null) this.#owned.add(id);
+    else this.#owned.delete(id);
+    if (isRunnable && owner === null) this.#idle.put(id, weight);
+    else this.#idle.remove(id);
   }
 }

@@ -11,6 +11,7 @@ import { parseKey } from '../records/keys.ts';
 import { parkedCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import type { Change, Entry } from '../store/port.ts';
 import type { Core } from './core.ts';
+import { nextTurn, PART_MAX } from './next-turn.ts';
 import type { Peers } from './peers.ts';
 import type { IndexedSplit } from './split-index.ts';
 import type { Term } from './term.ts';
@@ -25,6 +26,7 @@ export class SplitReader {
   readonly #moved: () => void;
   readonly #due = new Set<SplitId>();
   readonly #quarantining = new Set<SplitId>();
+  #isLoaded = false;
   #isReading = false;
 
   constructor(core: Core, term: Term, peers: Peers, moved: () => void) {
@@ -34,33 +36,35 @@ export class SplitReader {
     this.#moved = moved;
   }
 
-  /** Takes the first, full reading in. */
-  load(entries: readonly Entry[]): void {
-    for (const entry of entries) {
-      const name = parseKey(this.#core.keys, entry.key);
-      if (name.kind !== 'split') {
-        this.#core.view.warn(entry.key, 'is not a key of this job; it is left alone');
-        continue;
-      }
-      this.#take(name.split, entry);
+  /** Takes the first, full reading in, part by part; nothing else is read until then. False when the term is over. */
+  async load(entries: readonly Entry[]): Promise<boolean> {
+    for (let first = 0; first < entries.length; first += PART_MAX) {
+      if (first > 0) await nextTurn(this.#core.clock);
+      if (this.#term.isOver) return false;
+      for (const entry of entries.slice(first, first + PART_MAX)) this.#loadOne(entry);
     }
     const { leases } = this.#core.view;
     for (const [split, lease] of leases) this.#term.index.leased(split, lease.record);
-    for (const split of this.#term.index.runnable()) {
-      if (split.owner !== null && !leases.has(split.id)) this.readSoon(split.id);
+    this.#isLoaded = true;
+    for (const split of this.#term.index.owned()) {
+      if (!leases.has(split.id)) this.#due.add(split.id);
     }
+    this.#read();
+    return true;
   }
 
   /** Runs each third of a lease: reads what is runnable, leaseless, and named or owned. */
   tick(): void {
     const { view } = this.#core;
-    const named = new Set<SplitId>();
+    const { index } = this.#term;
+    const readUnleased = (split: SplitId): void => {
+      if (!view.leases.has(split)) this.readSoon(split);
+    };
+    for (const split of index.owned()) readUnleased(split.id);
     for (const assignment of view.assignments.values()) {
-      for (const split of assignment.record.splits) named.add(split);
-    }
-    for (const split of this.#term.index.runnable()) {
-      const isOpen = split.owner !== null || named.has(split.id);
-      if (isOpen && !view.leases.has(split.id)) this.readSoon(split.id);
+      for (const split of assignment.record.splits) {
+        if (index.get(split)?.status === 'runnable') readUnleased(split);
+      }
     }
   }
 
@@ -79,7 +83,13 @@ export class SplitReader {
   /** Reads a split's record soon, together with others. */
   readSoon(split: SplitId): void {
     this.#due.add(split);
-    if (!this.#isReading) this.#read();
+    if (this.#isLoaded && !this.#isReading) this.#read();
+  }
+
+  #loadOne(entry: Entry): void {
+    const name = parseKey(this.#core.keys, entry.key);
+    if (name.kind === 'split') this.#take(name.split, entry);
+    else this.#core.view.warn(entry.key, 'is not a key of this job; it is left alone');
   }
 
   #read(): void {
@@ -129,7 +139,7 @@ export class SplitReader {
 
   #take(split: SplitId, entry: Entry): SplitRecord | null {
     const decoded = splitCodec.decode(entry.value);
-    this.#term.index.put(split, entry, decoded);
+    this.#term.index.put(split, decoded, entry.modRevision);
     if (decoded.kind !== 'record') {
       this.#core.view.warn(entry.key, `is left alone: ${decoded.reason}`);
       return null;
@@ -177,7 +187,8 @@ export class SplitReader {
           this.#term.index.set(split, next, answer.revision);
           this.#core.log.warn('split.quarantined', 'set a split aside', { split });
           this.#moved();
-        } else this.readSoon(split);
+        }
+        // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.
       });
   }
 }

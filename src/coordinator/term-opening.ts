@@ -15,6 +15,7 @@ export class TermOpening {
   readonly #reader: SplitReader;
   readonly #ready: () => void;
   readonly #assignments: RangeWatcher;
+  #isLoading = false;
 
   constructor(core: Core, term: Term, reader: SplitReader, ready: () => void) {
     this.#core = core;
@@ -53,14 +54,19 @@ export class TermOpening {
   #load(): void {
     const { gate, keys, mailbox, clock } = this.#core;
     const term = this.#term;
-    if (term.isOver || term.isReady) return;
+    if (term.isOver || this.#isLoading) return;
     gate.readAll({ prefix: keys.root + KEY_PREFIXES.splits }).then(
       ({ entries }) => {
         mailbox.post(() => {
-          if (term.isOver || term.isReady) return;
-          this.#reader.load(entries);
-          term.isReady = true;
-          this.#ready();
+          if (term.isOver || this.#isLoading) return;
+          this.#isLoading = true;
+          void this.#reader.load(entries).then((isLoaded) => {
+            mailbox.post(() => {
+              if (!isLoaded || term.isOver) return;
+              term.isReady = true;
+              this.#ready();
+            });
+          });
         });
       },
       (error: unknown) => {

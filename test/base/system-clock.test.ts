@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import { afterEach, describe, expect, jest, test } from '@jest/globals';
 import { DELAY_MS_MAX, systemClock } from '../../src/base/clock.ts';
 import { InvariantViolation } from '../../src/base/errors.ts';
@@ -6,7 +7,14 @@ const DAY_MS = 24 * 60 * 60 * 1_000;
 
 afterEach(() => {
   jest.useRealTimers();
+  jest.restoreAllMocks();
 });
+
+/** Timers and both kinds of time stand still but for the test. */
+function holdTime(): void {
+  jest.useFakeTimers();
+  jest.spyOn(performance, 'now').mockImplementation(() => Date.now());
+}
 
 describe('system clock', () => {
   test('system clock - never falls, and shows the wall time for display', async () => {
@@ -17,8 +25,27 @@ describe('system clock', () => {
     expect(clock.nowMs()).toBeGreaterThan(start);
   });
 
+  test('system clock - no timer fires before its time, by the very clock that is read', async () => {
+    const clock = systemClock();
+    const early: number[] = [];
+    const fired = Array.from({ length: 200 }, (_, index) => {
+      const dueMs = clock.nowMs() + 5 + index / 7;
+      return new Promise<void>((resolve) => {
+        clock.setTimeout(
+          () => {
+            if (clock.nowMs() < dueMs) early.push(dueMs - clock.nowMs());
+            resolve();
+          },
+          5 + index / 7,
+        );
+      });
+    });
+    await Promise.all(fired);
+    expect(early).toEqual([]);
+  });
+
   test('system clock - a delay that Node cannot hold is chained and fires once, at its end', () => {
-    jest.useFakeTimers();
+    holdTime();
     const clock = systemClock();
     for (const days of [1, 24, 25, 49.8, 60]) {
       const fired = jest.fn();
@@ -34,7 +61,7 @@ describe('system clock', () => {
   });
 
   test('system clock - a chained timer can be cleared at any time', () => {
-    jest.useFakeTimers();
+    holdTime();
     const clock = systemClock();
     const fired = jest.fn();
     for (const afterDays of [0, 20, 26]) {

@@ -252,6 +252,37 @@ describe('ending', () => {
     expect(isClosed).toBe(true);
   });
 
+  test('session - ends at its deadline also under a clock whose timers fire a little early (R10)', async () => {
+    const { it, clock, keeper, told } = kept();
+    const setTimeout = clock.setTimeout.bind(clock);
+    clock.setTimeout = (callback, delayMs) =>
+      setTimeout(callback, delayMs > 2 ? delayMs - 1 : delayMs);
+    keeper.open();
+    await it.clock.advance(100);
+    it.client.partition({ silent: true });
+    await it.clock.advance(TTL_MS - MARGIN_MS - 100);
+    expect(told[1]).toMatch(/^deadline at /);
+  });
+
+  test('session - is given up by the worker before the store is told', async () => {
+    const { it, keeper, told } = kept();
+    keeper.open();
+    await it.clock.advance(100);
+    const closesWhenTold: number[] = [];
+    const { length } = told;
+    Object.defineProperty(told, 'push', {
+      value: (...lines: string[]) => {
+        closesWhenTold.push(it.client.counts.closeSession);
+        return Array.prototype.push.apply(told, lines);
+      },
+    });
+    keeper.expire('deadline');
+    expect(told).toHaveLength(length + 1);
+    expect(closesWhenTold).toEqual([0]);
+    await it.clock.advance(1_000);
+    expect(it.store.liveSessions).toEqual([]);
+  });
+
   test('stopRenewing - lets it run out, and says so at the deadline (R18)', async () => {
     const { it, keeper, told } = kept();
     keeper.open();

@@ -1,8 +1,10 @@
 /** What hangs on leases in etcd, and what happens when they end. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { isEphemeralKey } from '../../src/records/keys.ts';
 import { ids } from '../support/fleet.ts';
 import { CONFIG, type EtcdFleet, LEASE_MS, startFleet } from './support/fleet.ts';
+import { metric } from './support/metrics.ts';
 import { startProxy } from './support/proxy.ts';
 import { machineMs } from './support/time-line.ts';
 
@@ -14,6 +16,10 @@ afterEach(async () => {
 
 /** A lease that is over is ended by etcd within its half second, and heard of a little later. */
 const EXPIRY_MS = 2_000;
+/** Each at most a third of a lease after the one before. */
+const RENEWALS = 100;
+/** Ten workers share one event loop here. */
+const IDLE_LEASE_MS = 4_000;
 
 describe('ephemeral keys', () => {
   test('ephemeral keys - each hangs on a lease, and of a killed process none remains after it', async () => {
@@ -64,6 +70,50 @@ describe('ephemeral keys', () => {
     expect(await fleet.verify()).toEqual([]);
   });
 });
+
+describe('heartbeats', () => {
+  test('heartbeats - a hundred renewals of each of ten workers that hold forty splits write nothing', async () => {
+    const names = ids(10, 'worker-');
+    const started = await startFleet({
+      splits: ids(40),
+      work: { stepMs: 600_000 },
+      config: { leaseDurationMs: IDLE_LEASE_MS, replanIntervalMs: IDLE_LEASE_MS },
+    });
+    fleet = started.fleet;
+    const { gateway, endpoint } = started.server;
+    // One after the other: ten at once are a lot for one busy event loop.
+    for (const id of names) {
+      const { worker } = fleet.worker(id);
+      await fleet.until('it is there', () => worker.status().presence === 'present');
+    }
+    await fleet.until(
+      'each holds its part',
+      () => names.every((id) => fleet!.leasesOf(id).length === 4),
+      60_000,
+    );
+    // What was decided last may still be on its way.
+    await sleep(IDLE_LEASE_MS);
+    const { revision } = await gateway.position();
+    const size = await metric(endpoint, 'etcd_mvcc_db_total_size_in_bytes');
+    const startMs = machineMs();
+    // One session of each worker, and one of the leader.
+    const enough = (await renewalsOf(endpoint)) + RENEWALS * (names.length + 1);
+    while ((await renewalsOf(endpoint)) < enough) {
+      expect(machineMs() - startMs).toBeLessThan(1.1 * RENEWALS * (IDLE_LEASE_MS / 3));
+      await sleep(1_000);
+    }
+    expect((await gateway.position()).revision).toBe(revision);
+    expect(await metric(endpoint, 'etcd_mvcc_db_total_size_in_bytes')).toBe(size);
+    expect(fleet.timeLine.all({ what: 'lost' })).toEqual([]);
+    expect(names.map((id) => fleet!.leasesOf(id).length)).toEqual(names.map(() => 4));
+    expect(await fleet.verify()).toEqual([]);
+  }, 240_000);
+});
+
+/** Messages that keep leases alive, as the server counts them. */
+function renewalsOf(endpoint: string): Promise<number> {
+  return metric(endpoint, 'grpc_server_msg_received_total', ['"LeaseKeepAlive"']);
+}
 
 describe('candidates', () => {
   test('candidate - one whose leases were revoked while it waited leads under a live lease of its own when the leader dies', async () => {

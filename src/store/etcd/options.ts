@@ -25,7 +25,8 @@ export interface EtcdAuthOptions {
 export interface EtcdStoreOptions {
   /**
    * `http://host:port` or `https://host:port` of the members, all of one kind. The first one that answers is used as long
-   * as it does: give the processes of a fleet different orders to spread the load.
+   * as it does: give the processes of a fleet different orders to spread the load. A host name is looked up anew for every
+   * connection, and of several addresses the first that serves is used; a connection that works is kept when the name moves.
    */
   readonly endpoints: readonly string[];
   /** Needs `https` endpoints. */

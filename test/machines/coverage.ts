@@ -191,15 +191,27 @@ function stirredBy(event: AnyEventObject, driven: Driven): string {
   return `${event.type} stirs ${JSON.stringify(at.value)}`;
 }
 
-function differenceOf(name: ChartName, driven: Driven, expected: AnyMachineSnapshot): string {
-  const said = ({ value, context, status }: AnyMachineSnapshot): string =>
-    JSON.stringify({ value, context, status });
-  const { snapshot, timers, clock } = driven;
-  if (said(snapshot) !== said(expected)) return `is ${said(snapshot)}, not ${said(expected)}`;
+/** What is wrong with the timers that run in a state; empty when nothing is. */
+export function timersAmiss(
+  name: ChartName,
+  snapshot: AnyMachineSnapshot,
+  timers: readonly string[],
+): string {
   const { must, may = [] } = TIMERS[name](snapshot);
   const isRight =
     must.every((event) => timers.includes(event)) &&
     timers.every((event) => must.includes(event) || may.includes(event));
-  if (!isRight) return `the timers ${timers.join()} run in ${said(snapshot)}`;
+  return isRight ? '' : `the timers ${timers.join()} run in ${said(snapshot)}`;
+}
+
+function said({ value, context, status }: AnyMachineSnapshot): string {
+  return JSON.stringify({ value, context, status });
+}
+
+function differenceOf(name: ChartName, driven: Driven, expected: AnyMachineSnapshot): string {
+  const { snapshot, timers, clock } = driven;
+  if (said(snapshot) !== said(expected)) return `is ${said(snapshot)}, not ${said(expected)}`;
+  const amiss = timersAmiss(name, snapshot, timers);
+  if (amiss !== '') return amiss;
   return clock.pendingTimers === timers.length ? '' : 'a timer was armed again and not cancelled';
 }

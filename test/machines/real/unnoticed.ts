@@ -1,0 +1,49 @@
+/** Mistakes that no path in a running worker can notice, by chart, and why. What is noticed after all may not stand here. */
+import type { ChartName } from '../../../machines/index.ts';
+
+const NEVER_TWICE = 'The worker never arms it twice; paths.test.ts shows it on the chart alone.';
+const TOLD_ANYWAY =
+  'A presence that changed is an input that changed, whatever became of the peer.';
+const NOT_ANNOUNCED = 'Nothing is announced that could be marked.';
+const ENDS_AT_ONCE = 'Without a session it has left at once, and its timers with it.';
+
+export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, string>>>> = {
+  tenancy: {},
+  leader: {
+    'following on leader.absent stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+    'following: its exit leaves out xstate.cancel at 0':
+      'The timer has just fired, or the chart ends and its timers with it.',
+    'campaigning on session.expired -> following: leaves out closeLeaderSession':
+      'There is none any more.',
+    'campaigning on worker.parting -> departed: leaves out closeLeaderSession':
+      'Leaving closes both sessions last.',
+    'leading.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 1':
+      NEVER_TWICE,
+    'leading: its exit leaves out xstate.cancel at 1': 'Leaving enumerating disarms it too.',
+    'leading.planning.enumerating: its exit leaves out xstate.cancel at 0':
+      'Leaving leading disarms it too, and no answer comes while it runs.',
+  },
+  presence: {
+    'probing on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+    'joining on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+    'announcing on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+    'probing on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
+    'joining on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
+    'rejoining on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
+    'announcing on step.retry stays: leaves out openSession':
+      'The session is opened again by its keeper, and an announcement sent again by its lane.',
+    'probing: its exit leaves out xstate.cancel at 0': ENDS_AT_ONCE,
+    'joining: its exit leaves out xstate.cancel at 0': ENDS_AT_ONCE,
+  },
+  peer: {
+    'present on peer.vanished [hasNoDelay] -> gone: leaves out noteMembership': TOLD_ANYWAY,
+    'present on peer.vanished -> withheld: leaves out noteMembership': TOLD_ANYWAY,
+    'present on peer.parting -> gone: leaves out noteMembership': TOLD_ANYWAY,
+    'withheld on peer.announced -> present: leaves out noteMembership': TOLD_ANYWAY,
+    'withheld on peer.parting -> gone: leaves out noteMembership': TOLD_ANYWAY,
+    'gone on peer.announced -> present: leaves out noteMembership': TOLD_ANYWAY,
+  },
+  writing: {
+    'settling on batch.unanswered stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+  },
+};

@@ -19,9 +19,9 @@ export async function run(
   flags: readonly string[],
   print: (line: string) => void,
 ): Promise<number> {
-  const [first, endpoint] = flags;
+  const [first, endpoint, kind] = flags;
   if (first === '--victims' && endpoint !== undefined) {
-    runVictims(endpoint);
+    await runVictims(endpoint, kind === 'leading' ? kind : 'plain');
     return 0;
   }
   const only = flags.find((flag) => flag.startsWith('--only='))?.slice('--only='.length);
@@ -66,7 +66,7 @@ function documentOf({ cases, claims, seeding, idle, handover, takeover }: Figure
     seeding: seeding && { splits: seeding.splits, transactions: seeding.transactions },
     idle: idle && { revisions: idle.revisions, requestsPerSecond: idle.requestsPerSecond },
     handover: handover && { p50Ms: handover.p50Ms, p99Ms: handover.p99Ms },
-    takeover: takeover && { leases: takeover.leases },
+    takeover: takeover && { leases: takeover.leases, leaderLeases: takeover.leaderLeases },
   };
 }
 

@@ -202,18 +202,42 @@ export async function measureHandover(
   };
 }
 
+export interface Takeover {
+  /** Of the slowest split. */
+  readonly leases: number;
+  readonly medianLeases: number;
+  /** The same for a process that leads: its successor must be elected first, once the lease of its leadership is over. */
+  readonly leaderLeases: number;
+  readonly medianLeaderLeases: number;
+}
+
 /** The splits of a process that is killed: until the handler of another process is called for each, in leases. */
-export async function measureTakeover(
-  endpoint: string,
-): Promise<{ leases: number; medianLeases: number }> {
+export async function measureTakeover(endpoint: string): Promise<Takeover> {
+  const plain = await takeover(endpoint, 'plain');
+  const leading = await takeover(endpoint, 'leading');
+  const inLeases = (tookMs: readonly number[], share: number): number =>
+    rounded(quantile(tookMs, share) / TAKEOVER.leaseMs);
+  return {
+    leases: inLeases(plain, 1),
+    medianLeases: inLeases(plain, 0.5),
+    leaderLeases: inLeases(leading, 1),
+    medianLeaderLeases: inLeases(leading, 0.5),
+  };
+}
+
+type Victims = 'plain' | 'leading';
+
+/** Kills the victims of some jobs at once; milliseconds until each of their splits is held by the survivor of its job. */
+async function takeover(endpoint: string, kind: Victims): Promise<number[]> {
   const { jobs, splits, leaseMs } = TAKEOVER;
-  // Half of the jobs are under way before the victims come; in the others the survivor, in a process that is up already, is
-  // elected before them too. So the death of a worker that leads, election included, is not measured here.
-  const early = Array.from({ length: jobs / 2 }, (_, index) => survivor(endpoint, index));
-  await until('the plans', () => early.every(({ held }) => held.size === splits));
-  const victims = fork(process.argv[1]!, ['etcd', '--victims', endpoint]);
-  const late = early.map((_, index) => survivor(endpoint, jobs / 2 + index));
-  const all = [...early, ...late];
+  const survivors = () =>
+    Array.from({ length: jobs }, (_, index) => survivor(endpoint, kind, index));
+  // Whoever is there first leads: it holds every split before the other comes.
+  const first = kind === 'plain' ? survivors() : [];
+  await until('the plans', () => first.every(({ held }) => held.size === splits));
+  const victims = fork(process.argv[1]!, ['etcd', '--victims', endpoint, kind]);
+  if (kind === 'leading') await once(victims, 'message');
+  const all = kind === 'plain' ? first : survivors();
   try {
     await until('the balance', () => all.every(({ held }) => held.size === splits / 2));
     // Neither at the moment of a renewal nor always the same time after one.
@@ -221,30 +245,26 @@ export async function measureTakeover(
     const killedMs = performance.now();
     await kill(victims);
     await until('the takeover', () => all.every(({ held }) => held.size === splits));
-    const tookMs = all.flatMap(({ held }) =>
+    return all.flatMap(({ held }) =>
       [...held.values()].filter((atMs) => atMs > killedMs).map((atMs) => atMs - killedMs),
     );
-    return {
-      leases: rounded(Math.max(...tookMs) / leaseMs),
-      medianLeases: rounded(quantile(tookMs, 0.5) / leaseMs),
-    };
   } finally {
     await kill(victims);
     await Promise.all(all.map(({ stop }) => stop()));
   }
 }
 
-function takeoverSetup(endpoint: string, index: number) {
+function takeoverSetup(endpoint: string, kind: Victims, index: number) {
   const { splits, leaseMs } = TAKEOVER;
   const config = { maxInFlight: splits, leaseDurationMs: leaseMs };
-  return { endpoint, job: `takeover-${index}`, splits, config };
+  return { endpoint, job: `takeover-${kind}-${index}`, splits, config };
 }
 
 /** A worker that notes since when it holds what it holds. */
-function survivor(endpoint: string, index: number) {
+function survivor(endpoint: string, kind: Victims, index: number) {
   const held = new Map<string, number>();
   const { worker, stop } = startWorker({
-    ...takeoverSetup(endpoint, index),
+    ...takeoverSetup(endpoint, kind, index),
     instanceId: 'survivor',
   });
   worker
@@ -267,12 +287,20 @@ async function kill(child: ChildProcess): Promise<void> {
   await gone;
 }
 
-/** The process that {@link measureTakeover} kills. */
-export function runVictims(endpoint: string): void {
+/** The process that {@link measureTakeover} kills; says when it holds everything, which it does only where it came first. */
+export async function runVictims(endpoint: string, kind: Victims): Promise<void> {
   process.once('disconnect', () => {
     process.exit();
   });
-  for (let index = 0; index < TAKEOVER.jobs; index += 1) {
-    holdAll(startWorker({ ...takeoverSetup(endpoint, index), instanceId: 'victim' }).worker);
-  }
+  const victims = Array.from({ length: TAKEOVER.jobs }, (_, index) => {
+    const { worker } = startWorker({
+      ...takeoverSetup(endpoint, kind, index),
+      instanceId: 'victim',
+    });
+    holdAll(worker);
+    return worker;
+  });
+  if (kind === 'plain') return;
+  await until('the plans', () => victims.every((worker) => heldBy(worker) === TAKEOVER.splits));
+  process.send!('leading');
 }

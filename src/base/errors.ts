@@ -30,7 +30,11 @@ export const ERROR_CODES = {
     'unavailable',
     'The store did not answer a read, or certainly wrote nothing.',
   ],
-  E_STORE_FULL: ['unavailable', 'The store is out of space; nothing was written (R7).'],
+  // Until the alarm is known, a write that is refused for space is an E_OUTCOME_UNKNOWN.
+  E_STORE_FULL: [
+    'unavailable',
+    'The store has raised its alarm for want of space; nothing was written (R7).',
+  ],
   E_OUTCOME_UNKNOWN: ['indeterminate', 'A write was sent and not answered; it may have landed.'],
   E_FENCED: [
     'fenced',

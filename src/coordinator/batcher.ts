@@ -10,14 +10,8 @@ import type { WritingEvent } from '../../machines/writing.events.ts';
 import type { writingMachine } from '../../machines/writing.machine.ts';
 import type { Revision } from '../base/decimals.ts';
 import { invariant, isLeaseholdError, type LeaseholdError } from '../base/errors.ts';
-import { bytesOf, keyOf } from '../store/batch.ts';
-import {
-  BATCH_BYTES_MAX,
-  type BatchOutcome,
-  type Compare,
-  type Entry,
-  type Txn,
-} from '../store/port.ts';
+import { BatchSize, keyOf } from '../store/batch.ts';
+import type { BatchOutcome, Compare, Entry, Txn } from '../store/port.ts';
 import type { Mailbox } from './mailbox.ts';
 import type { StoreGate } from './store-gate.ts';
 
@@ -70,8 +64,7 @@ interface Lane {
   isBusy: boolean;
 }
 
-/** Batches of 32 to 64 in at most 4 lanes were fastest on etcd. */
-const BATCH_ITEMS_MAX = 60;
+/** Batches as large as etcd takes them, in at most 4 lanes, were fastest on it. */
 const LANES_MAX = 4;
 const RESEND_MS = 100;
 const RESEND_MS_MAX = 2_000;
@@ -197,10 +190,10 @@ export class Batcher {
     const batch: Sent[] = [];
     const keys = new Set<string>();
     const queue = this.#queue;
-    let bytes = 0;
+    let size: BatchSize | undefined;
     let kept = 0;
     let index = 0;
-    for (; index < queue.length && batch.length < BATCH_ITEMS_MAX; index += 1) {
+    for (; index < queue.length && size?.isFull !== true; index += 1) {
       const queued = queue[index]!;
       const first = batch[0];
       const travels = first === undefined || mayShare(first, queued);
@@ -210,13 +203,12 @@ export class Batcher {
         continue;
       }
       if (!this.#build(queued)) continue;
-      const size = bytesOf({ guard: queued.item.guard, txns: [queued.txn] });
       const collides = queued.txn.writes.some((write) => keys.has(keyOf(write)));
-      if (collides || (first !== undefined && bytes + size > BATCH_BYTES_MAX)) {
+      size ??= new BatchSize(queued.item.guard);
+      if (collides || !size.addIfFits(queued.txn)) {
         queue[kept++] = queued;
         continue;
       }
-      bytes += size;
       for (const write of queued.txn.writes) keys.add(keyOf(write));
       batch.push(queued);
     }

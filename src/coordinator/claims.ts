@@ -61,12 +61,12 @@ export class Claims {
 
   /** Reads what must be read, and sends the claims that lanes are free for. `waiting`: tenancies that await. */
   advance(waiting: readonly Tenancy[], freeLanes: number): void {
-    this.#read(waiting.filter((tenancy) => tenancy.isStale && !tenancy.isReading));
+    this.#read(waiting.filter((tenancy) => this.#isWorthReading(tenancy)));
     const session = this.#core.session.id;
     if (session === null || freeLanes <= 0) return;
     const candidates: { id: SplitId; claim: ClaimKind; tenancy: Tenancy }[] = [];
     for (const tenancy of waiting) {
-      if (tenancy.isStale || tenancy.isReading || tenancy.problem !== null) continue;
+      if (tenancy.isStale || tenancy.reading !== null || tenancy.problem !== null) continue;
       const decision = this.#decide(tenancy, session);
       if (decision?.kind === 'ended') this.#hooks.ended(tenancy);
       if (decision?.kind !== 'claim') continue;
@@ -77,6 +77,18 @@ export class Claims {
       if (!this.#core.session.isValid()) return;
       tenancy.send({ type: 'claim.due' });
     }
+  }
+
+  /**
+   * A record is read when its split is named, with the spec, and again when it may be free: while another instance has the
+   * lease, its record changes without end. A reading on its way may be older than the release that was just seen, so the
+   * next one does not wait for it.
+   */
+  #isWorthReading(tenancy: Tenancy): boolean {
+    if (!tenancy.isStale) return false;
+    const lease = this.#core.view.leases.get(tenancy.split);
+    const isTaken = lease !== undefined && lease.record.owner !== this.#core.me;
+    return !isTaken || (tenancy.spec === null && tenancy.reading === null);
   }
 
   /** Sends the claim that the chart asked for. */
@@ -144,8 +156,9 @@ export class Claims {
   #readSome(tenancies: readonly Tenancy[]): void {
     const { keys, gate, mailbox, clock } = this.#core;
     const wanted: string[] = [];
+    const reading = {};
     for (const tenancy of tenancies) {
-      tenancy.isReading = true;
+      tenancy.reading = reading;
       tenancy.isStale = false;
       wanted.push(keys.split(tenancy.split));
       if (tenancy.spec === null) wanted.push(keys.spec(tenancy.split));
@@ -154,7 +167,8 @@ export class Claims {
       ({ entries }) => {
         mailbox.post(() => {
           for (const tenancy of tenancies) {
-            tenancy.isReading = false;
+            if (tenancy.reading !== reading) continue;
+            tenancy.reading = null;
             this.#take(tenancy, entries);
           }
         });
@@ -164,7 +178,8 @@ export class Claims {
         clock.setTimeout(() => {
           mailbox.post(() => {
             for (const tenancy of tenancies) {
-              tenancy.isReading = false;
+              if (tenancy.reading !== reading) continue;
+              tenancy.reading = null;
               tenancy.isStale = true;
             }
           });

@@ -15,7 +15,7 @@ import type { WorkerConfig } from './config.ts';
 import { Engine } from './engine.ts';
 import type { EventListener, EventStream } from './event-sink.ts';
 import type { Status } from './status.ts';
-import type { Tenancies } from './tenancies.ts';
+import type { Ask, Tenancies } from './tenancies.ts';
 
 /** What a worker is made from. */
 export interface CoordinatorOptions {
@@ -132,30 +132,26 @@ class Coordinator implements SplitCoordinator {
     epoch?: string,
   ): Promise<void> {
     if (progress.completed === true) return this.complete(splitId, progress, epoch);
-    return this.#request((tenancies) =>
-      tenancies.commit(splitId as SplitId, epoch ?? null, storedProgressOf(progress)),
-    );
+    return this.#request(splitId, epoch, (tenancies, ask) => {
+      tenancies.commit(ask, storedProgressOf(progress));
+    });
   }
 
   complete(splitId: string, progress: ProgressInput | null, epoch?: string): Promise<void> {
-    return this.#request((tenancies) =>
-      tenancies.complete(
-        splitId as SplitId,
-        epoch ?? null,
-        progress === null ? null : storedProgressOf(progress),
-      ),
-    );
+    return this.#request(splitId, epoch, (tenancies, ask) => {
+      tenancies.complete(ask, progress === null ? null : storedProgressOf(progress));
+    });
   }
 
   fail(splitId: string, reason: string, epoch?: string): Promise<void> {
-    return this.#request((tenancies) => tenancies.fail(splitId as SplitId, epoch ?? null, reason));
+    return this.#request(splitId, epoch, (tenancies, ask) => {
+      tenancies.fail(ask, reason);
+    });
   }
 
   async release(splitIds: readonly string[]): Promise<void> {
     // A departure, whatever becomes of the single releases (R16).
-    const releases = splitIds.map((id) =>
-      this.#request((tenancies) => tenancies.drained(id as SplitId, null)),
-    );
+    const releases = splitIds.map((id) => this.releaseDrained([id]));
     if (this.#hasStarted) this.#engine.departure.begin('stopped', null);
     await Promise.allSettled(releases);
   }
@@ -163,13 +159,17 @@ class Coordinator implements SplitCoordinator {
   async releaseDrained(splitIds: readonly string[], epoch?: string): Promise<void> {
     await Promise.all(
       splitIds.map((id) =>
-        this.#request((tenancies) => tenancies.drained(id as SplitId, epoch ?? null)),
+        this.#request(id, epoch, (tenancies, ask) => {
+          tenancies.drained(ask);
+        }),
       ),
     );
   }
 
   giveUp(splitId: string, epoch?: string): Promise<void> {
-    return this.#request((tenancies) => tenancies.giveUp(splitId as SplitId, epoch ?? null));
+    return this.#request(splitId, epoch, (tenancies, ask) => {
+      tenancies.giveUp(ask);
+    });
   }
 
   declineRevoke(splitId: string, epoch?: string): void {
@@ -212,21 +212,28 @@ class Coordinator implements SplitCoordinator {
    * Requests come in through the mailbox too: one that is made while an event is told must not meet a chart in the middle
    * of its step (R9).
    */
-  #request(ask: (tenancies: Tenancies) => Promise<void>): Promise<void> {
+  #request(
+    splitId: string,
+    epoch: string | undefined,
+    make: (tenancies: Tenancies, ask: Ask) => void,
+  ): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#engine.isStopped) {
         reject(stoppedError());
         return;
       }
-      this.#unheard.add(reject);
+      const ask = { split: splitId as SplitId, epoch: epoch ?? null, waiter: { resolve, reject } };
+      let isHeard = false;
       this.#engine.core.mailbox.postQuietly(() => {
+        isHeard = true;
         this.#unheard.delete(reject);
         try {
-          ask(this.#engine.tenancies).then(resolve, reject);
+          make(this.#engine.tenancies, ask);
         } catch (error) {
           reject(error);
         }
       });
+      if (!isHeard) this.#unheard.add(reject);
     });
   }
 }

@@ -30,6 +30,14 @@ export interface TenancyHooks {
   readonly refusesChanged: () => void;
 }
 
+/** A request of the service, and who waits for what becomes of it. */
+export interface Ask {
+  readonly split: SplitId;
+  /** The tenancy meant; the present one when null. */
+  readonly epoch: string | null;
+  readonly waiter: Waiter;
+}
+
 export class Tenancies {
   readonly #core: Core;
   readonly #hooks: TenancyHooks;
@@ -106,9 +114,8 @@ export class Tenancies {
     const tenancy = this.#bySplit.get(split);
     if (tenancy === undefined || tenancy.chart.hasTag('held')) return false;
     if (tenancy.problem !== null || this.#over.has(split)) return false;
-    return (
-      tenancy.isStale || tenancy.isReading || tenancy.isClaiming || !this.#claims.isAtCap(tenancy)
-    );
+    const isUnknown = tenancy.isStale || tenancy.reading !== null;
+    return isUnknown || tenancy.isClaiming || !this.#claims.isAtCap(tenancy);
   }
 
   /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
@@ -186,40 +193,35 @@ export class Tenancies {
     for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
   }
 
-  commit(split: SplitId, epoch: string | null, progress: StoredProgress): Promise<void> {
-    return this.#asked(split, epoch, (tenancy, waiter) => tenancy.commit(progress, waiter));
+  commit(ask: Ask, progress: StoredProgress): void {
+    const tenancy = this.#meant(ask);
+    if (tenancy !== null) this.#took(ask, tenancy.commit(progress, ask.waiter));
   }
 
-  complete(split: SplitId, epoch: string | null, progress: StoredProgress | null): Promise<void> {
-    return this.#endBy(split, epoch, { type: 'split.complete' }, { progress });
+  complete(ask: Ask, progress: StoredProgress | null): void {
+    this.#endBy(ask, { type: 'split.complete' }, { progress });
   }
 
-  fail(split: SplitId, epoch: string | null, reason: string): Promise<void> {
-    return this.#endBy(split, epoch, { type: 'split.fail' }, { reason });
+  fail(ask: Ask, reason: string): void {
+    this.#endBy(ask, { type: 'split.fail' }, { reason });
   }
 
   /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
-  giveUp(split: SplitId, epoch: string | null): Promise<void> {
-    const tenancy = this.#bySplit.get(split);
-    const isMeant = tenancy !== undefined && (epoch === null || tenancy.epoch === epoch);
-    if (isMeant && tenancy.mayCommit && !this.#isStopping) {
-      this.#refused.givenUp(split);
-    }
-    return this.#endBy(split, epoch, { type: 'split.release' });
+  giveUp(ask: Ask): void {
+    const tenancy = this.#find(ask.split, ask.epoch);
+    if (tenancy?.mayCommit === true && !this.#isStopping) this.#refused.givenUp(ask.split);
+    this.#endBy(ask, { type: 'split.release' });
   }
 
   /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
-  drained(split: SplitId, epoch: string | null): Promise<void> {
-    const isOwned = this.#bySplit.get(split)?.chart.isIn('held.owned') === true;
-    const type = isOwned ? 'split.release' : 'drain.finished';
-    return this.#endBy(split, epoch, { type });
+  drained(ask: Ask): void {
+    const isOwned = this.#bySplit.get(ask.split)?.chart.isIn('held.owned') === true;
+    this.#endBy(ask, { type: isOwned ? 'split.release' : 'drain.finished' });
   }
 
   /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
   tell(split: SplitId, epoch: string | null, event: 'drain.declined' | 'intake.resumed'): void {
-    const tenancy = this.#bySplit.get(split);
-    if (tenancy === undefined || (epoch !== null && tenancy.epoch !== epoch)) return;
-    tenancy.send({ type: event });
+    this.#find(split, epoch)?.send({ type: event });
   }
 
   /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
@@ -321,42 +323,45 @@ export class Tenancies {
     this.#core.mailbox.requestDecision();
   }
 
-  /** Checks the address and the deadline of a request, and turns it into a promise. */
-  #asked(
-    split: SplitId,
-    epoch: string | null,
-    take: (tenancy: Tenancy, waiter: Waiter) => LeaseholdError | null,
-  ): Promise<void> {
-    return new Promise((resolve, reject) => {
-      const tenancy = this.#bySplit.get(split);
-      if (tenancy === undefined || (epoch !== null && tenancy.epoch !== epoch)) {
-        reject(fencedError(split, epoch));
-        return;
-      }
-      // A blocked loop fires no timers: the deadline is checked at every commit (R10).
-      this.#core.session.isValid();
-      const refusal = take(tenancy, { resolve, reject });
-      if (refusal === null) return;
-      reject(refusal);
-      if (refusal.kind === 'fatal') this.#core.fatal(refusal);
-    });
+  /** The tenancy of a split, if it is the one meant: of that epoch, or the present one when that is null. */
+  #find(split: SplitId, epoch: string | null): Tenancy | undefined {
+    const tenancy = this.#bySplit.get(split);
+    return epoch === null || tenancy?.epoch === epoch ? tenancy : undefined;
+  }
+
+  /** The tenancy that a request is about; null when it is over, and the request is refused. */
+  #meant({ split, epoch, waiter }: Ask): Tenancy | null {
+    const tenancy = this.#find(split, epoch);
+    if (tenancy === undefined) {
+      waiter.reject(fencedError(split, epoch));
+      return null;
+    }
+    // A blocked loop fires no timers: the deadline is checked at every commit (R10).
+    this.#core.session.isValid();
+    return tenancy;
+  }
+
+  /** Refuses a request that the tenancy did not take. */
+  #took({ waiter }: Ask, refusal: LeaseholdError | null): void {
+    if (refusal === null) return;
+    waiter.reject(refusal);
+    if (refusal.kind === 'fatal') this.#core.fatal(refusal);
   }
 
   #endBy(
-    split: SplitId,
-    epoch: string | null,
+    ask: Ask,
     event: TenancyEvent,
     { progress = null, reason = '' }: { progress?: StoredProgress | null; reason?: string } = {},
-  ): Promise<void> {
-    return this.#asked(split, epoch, (tenancy, waiter) => {
-      const refusal = tenancy.wish(progress, reason, waiter);
-      if (refusal !== null) return refusal;
-      tenancy.send(event);
-      // Asked for from within an event of the tenancy, the chart gets to it right after.
-      queueMicrotask(() => {
-        tenancy.dropWish();
-      });
-      return null;
+  ): void {
+    const tenancy = this.#meant(ask);
+    if (tenancy === null) return;
+    const refusal = tenancy.wish(progress, reason, ask.waiter);
+    this.#took(ask, refusal);
+    if (refusal !== null) return;
+    tenancy.send(event);
+    // Asked for from within an event of the tenancy, the chart gets to it right after.
+    queueMicrotask(() => {
+      tenancy.dropWish();
     });
   }
 

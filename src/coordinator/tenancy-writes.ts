@@ -12,7 +12,7 @@ import {
 } from '../protocol/tenancy-records.ts';
 import type { Stamp } from '../records/codec.ts';
 import { parkedCodec, type SplitRecord, splitCodec } from '../records/records.ts';
-import type { Txn, Write } from '../store/port.ts';
+import type { Key, Txn, Write } from '../store/port.ts';
 import type { Core } from './core.ts';
 
 /** Whoever waits for a write to be durable. */
@@ -35,7 +35,7 @@ export interface EndingRequest {
   readonly waiters: Waiter[];
 }
 
-/** A write as sent, to know it again. */
+/** A write as sent, to know it again: of a commit or of the ending, never of both. */
 export interface SentWrite {
   readonly record: SplitRecord;
   readonly stamp: Stamp;
@@ -45,7 +45,7 @@ export interface SentWrite {
 
 /** Everybody who waits for a write. */
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
-  return [...(sent.commit?.waiters ?? []), ...(sent.ending?.waiters ?? [])];
+  return (sent.commit ?? sent.ending)?.waiters ?? [];
 }
 
 /** Newer progress in the place of older; without a state of its own it keeps the older one's. */
@@ -55,7 +55,8 @@ export function merged(older: Progress, newer: Progress): Progress {
 
 /** Progress without a state keeps the stored one. */
 export function withState(progress: Progress, record: SplitRecord): Progress {
-  return progress.state === null ? { ...progress, state: record.state } : progress;
+  const { watermark, state } = progress;
+  return state === null ? { watermark, state: record.state } : progress;
 }
 
 /** The record that an ending leaves behind. */
@@ -81,9 +82,11 @@ export function endedRecord(
 }
 
 /** The transaction of a write on the record at `revision`; an ending takes the lease along. */
-export function tenancyTxn(core: Core, split: SplitId, sent: SentWrite, revision: Revision): Txn {
-  const { keys } = core;
-  const key = keys.split(split);
+export function tenancyTxn(
+  { keys }: Core,
+  { split, key, revision }: { split: SplitId; key: Key; revision: Revision },
+  sent: SentWrite,
+): Txn {
   const { record, stamp } = sent;
   const writes: Write[] = [{ put: key, value: splitCodec.encode(record, stamp), session: null }];
   if (sent.ending !== null) {

@@ -12,7 +12,7 @@ import type { SplitId } from '../base/ids.ts';
 import { settleConflict } from '../protocol/settle.ts';
 import { committedRecord, compareWatermarks, type Progress } from '../protocol/tenancy-records.ts';
 import { type SpecRecord, type SplitRecord, splitCodec } from '../records/records.ts';
-import type { Entry } from '../store/port.ts';
+import type { Entry, Key } from '../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from './batcher.ts';
 import type { RunningChart } from './chart-host.ts';
 import type { Core } from './core.ts';
@@ -31,6 +31,8 @@ import {
 
 export class Tenancy {
   readonly split: SplitId;
+  /** Of the split's record. */
+  readonly key: Key;
   readonly #core: Core;
   readonly #onEnded: (tenancy: Tenancy) => void;
   chart!: RunningChart<TenancyEvent>;
@@ -41,7 +43,8 @@ export class Tenancy {
   spec: SpecRecord | null = null;
   /** The record must be read again before it is decided on. */
   isStale = true;
-  isReading = false;
+  /** The newest reading on its way; what an older one answers is ignored. */
+  reading: object | null = null;
   /** Monotonic time of the first reading. */
   readAtMs = 0;
   /** Why the split cannot be worked on here; it is left alone and blocks the verdict (R42). */
@@ -61,6 +64,10 @@ export class Tenancy {
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #isWriting = false;
+  /** Stands in line for whatever is to be written next: there is one write at a time (R38). */
+  readonly #item: WriteItem;
+  /** The write on its way; null while none was built. */
+  #sent: SentWrite | null = null;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
   #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
@@ -73,7 +80,27 @@ export class Tenancy {
   constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
     this.#core = core;
     this.split = split;
+    this.key = core.keys.split(split);
     this.#onEnded = onEnded;
+    this.#item = {
+      name: 'progress',
+      isSessionBound: false,
+      guard: NO_GUARD,
+      build: () => {
+        this.#sent = this.#nextWrite();
+        return this.#sent === null ? null : tenancyTxn(core, this, this.#sent);
+      },
+      matters: () => !this.chart.hasEnded,
+      answered: (answer) => {
+        const sent = this.#sent;
+        this.#sent = null;
+        this.#isWriting = false;
+        this.#onAnswer(answer, sent);
+      },
+      failed: (error) => {
+        if (error.kind === 'indeterminate' && this.isHandingBack) this.#isHandbackUnknown = true;
+      },
+    };
   }
 
   /** Hands the chart an event; its owner is told when that ended the tenancy. */
@@ -200,25 +227,7 @@ export class Tenancy {
     if (this.#isWriting || this.chart.hasEnded) return;
     if (this.#pending === null && this.#ending === null) return;
     this.#isWriting = true;
-    let sent: SentWrite | null = null;
-    const item: WriteItem = {
-      name: this.#pending === null ? 'end' : 'commit',
-      isSessionBound: false,
-      guard: NO_GUARD,
-      build: () => {
-        sent = this.#nextWrite();
-        return sent === null ? null : tenancyTxn(this.#core, this.split, sent, this.revision);
-      },
-      matters: () => !this.chart.hasEnded,
-      answered: (answer) => {
-        this.#isWriting = false;
-        this.#onAnswer(answer, sent);
-      },
-      failed: (error) => {
-        if (error.kind === 'indeterminate' && this.isHandingBack) this.#isHandbackUnknown = true;
-      },
-    };
-    this.#core.batcher.enqueue(item);
+    this.#core.batcher.enqueue(this.#item);
   }
 
   #nextWrite(): SentWrite | null {
@@ -305,7 +314,7 @@ export class Tenancy {
         this.#again(sent);
         return;
       case 'fenced':
-        if (meaning.warning !== null) core.view.warn(core.keys.split(this.split), meaning.warning);
+        if (meaning.warning !== null) core.view.warn(this.key, meaning.warning);
         // After an unanswered send the hand-back has landed, and somebody else has the split since (R4).
         if (meaning.warning === null && this.#isHandbackUnknown) this.#ended(sent);
         else this.#fenced(sent);

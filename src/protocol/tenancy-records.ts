@@ -76,8 +76,12 @@ export function committedRecord(
     `a commit lowers the watermark from ${record.watermark} to ${progress.watermark} (R38)`,
   );
   const rose = compareWatermarks(progress.watermark, startWatermark) > 0;
-  const { watermark, state } = progress;
-  return { ...record, watermark, state, attempts: rose ? 0 : record.attempts };
+  // Not as a literal that overwrites what it spreads: V8 takes ten times as long for that, and this is the busiest write.
+  const next: { -readonly [Field in keyof SplitRecord]: SplitRecord[Field] } = { ...record };
+  next.watermark = progress.watermark;
+  next.state = progress.state;
+  if (rose) next.attempts = 0;
+  return next;
 }
 
 /** A last commit that ends the split (T8). */

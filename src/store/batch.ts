@@ -8,6 +8,7 @@ import {
   type Compare,
   type Entry,
   type Key,
+  type Txn,
   type Write,
 } from './port.ts';
 
@@ -19,25 +20,68 @@ export function keyOf(write: Write): Key {
   return 'put' in write ? write.put : write.delete;
 }
 
-/** Operations of a batch as etcd counts them: the outer count plus the largest inner count (R6). */
-function operationsOf(batch: Batch): number {
-  const inner = batch.txns.map((txn) =>
-    Math.max(txn.compares.length, txn.writes.length, txn.onConflict.length),
-  );
-  return Math.max(batch.guard.length, batch.txns.length) + Math.max(0, ...inner);
+/** What a batch takes of what etcd allows (R6). */
+export class BatchSize {
+  readonly #guardCount: number;
+  #txnCount = 0;
+  #innerMax = 0;
+  #bytes = 0;
+
+  constructor(guard: readonly Compare[]) {
+    this.#guardCount = guard.length;
+    for (const { key } of guard) this.#bytes += Buffer.byteLength(key);
+  }
+
+  /** Operations as etcd counts them: the outer count plus the largest inner count. */
+  get operations(): number {
+    return Math.max(this.#guardCount, this.#txnCount) + this.#innerMax;
+  }
+
+  /** Bytes of all keys and values, in UTF-8. */
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  /** True when nothing more fits, however small. */
+  get isFull(): boolean {
+    return this.#txnCount + Math.max(1, this.#innerMax) >= BATCH_OPERATIONS_MAX;
+  }
+
+  add(txn: Txn): void {
+    this.#grow(innerCountOf(txn), bytesOf(txn));
+  }
+
+  /** Adds a transaction unless the batch would be too large with it; the first one goes whatever its size. */
+  addIfFits(txn: Txn): boolean {
+    const innerCount = innerCountOf(txn);
+    const bytes = bytesOf(txn);
+    const outerCount = Math.max(this.#guardCount, this.#txnCount + 1);
+    const fits =
+      outerCount + Math.max(this.#innerMax, innerCount) <= BATCH_OPERATIONS_MAX &&
+      this.#bytes + bytes <= BATCH_BYTES_MAX;
+    if (!fits && this.#txnCount > 0) return false;
+    this.#grow(innerCount, bytes);
+    return true;
+  }
+
+  #grow(innerCount: number, bytes: number): void {
+    this.#txnCount += 1;
+    this.#innerMax = Math.max(this.#innerMax, innerCount);
+    this.#bytes += bytes;
+  }
 }
 
-/** Bytes of all keys and values of a batch, in UTF-8. */
-export function bytesOf(batch: Batch): number {
+function innerCountOf({ compares, writes, onConflict }: Txn): number {
+  return Math.max(compares.length, writes.length, onConflict.length);
+}
+
+function bytesOf({ compares, writes, onConflict }: Txn): number {
   let bytes = 0;
-  for (const { key } of batch.guard) bytes += Buffer.byteLength(key);
-  for (const txn of batch.txns) {
-    for (const { key } of txn.compares) bytes += Buffer.byteLength(key);
-    for (const key of txn.onConflict) bytes += Buffer.byteLength(key);
-    for (const write of txn.writes) {
-      bytes += Buffer.byteLength(keyOf(write));
-      if ('put' in write) bytes += Buffer.byteLength(write.value);
-    }
+  for (const { key } of compares) bytes += Buffer.byteLength(key);
+  for (const key of onConflict) bytes += Buffer.byteLength(key);
+  for (const write of writes) {
+    bytes += Buffer.byteLength(keyOf(write));
+    if ('put' in write) bytes += Buffer.byteLength(write.value);
   }
   return bytes;
 }
@@ -50,12 +94,13 @@ export function bytesOf(batch: Batch): number {
  * @throws {InvariantViolation} The caller is part of this library, so a bad batch is a bug of ours.
  */
 export function checkBatch(batch: Batch): void {
-  const operations = operationsOf(batch);
+  const size = new BatchSize(batch.guard);
+  for (const txn of batch.txns) size.add(txn);
+  const { operations, bytes } = size;
   invariant(
     operations <= BATCH_OPERATIONS_MAX,
     `a batch of ${operations} operations: at most ${BATCH_OPERATIONS_MAX} (R6)`,
   );
-  const bytes = bytesOf(batch);
   invariant(bytes <= BATCH_BYTES_MAX, `a batch of ${bytes} bytes: at most ${BATCH_BYTES_MAX} (R6)`);
   const written = new Set<Key>();
   for (const txn of batch.txns) {

@@ -151,7 +151,8 @@ export interface Store {
   readonly name: string;
 
   /**
-   * Opens a session named by the caller; opening the same id again while it lives answers the same (R4).
+   * Opens a session named by the caller; opening the same id again while it lives answers the same, whatever life is asked
+   * for then (R4).
    *
    * @param ttlMs  Life without renewal, in milliseconds.
    */

@@ -26,6 +26,17 @@ const keysOf = (batch: Batch): string[] =>
     writes.map((write) => ('put' in write ? write.put : write.delete)),
   );
 
+/** An item of three operations. */
+const putThree = (key: string, change: Partial<TestItem> = {}): TestItem =>
+  putItem(key, 'v', {
+    build: () => ({
+      compares: [],
+      writes: ['', '-2', '-3'].map((end) => ({ put: key + end, value: 'v', session: null })),
+      onConflict: [],
+    }),
+    ...change,
+  });
+
 /** Lets the store fall silent for every lane. */
 const silence = (): void => {
   it.client.when('transact').loseBefore({ silent: true });
@@ -57,12 +68,32 @@ describe('batches', () => {
     expect(kinds([item])).toEqual(['committed']);
   });
 
-  test('items - are cut at 60 a batch, in order (R6)', async () => {
-    const items = many(130);
+  test('items - are cut at 128 operations a batch, in order (R6)', async () => {
+    const items = many(300);
     enqueue(...items);
     await it.clock.settle();
-    expect(it.sent().map(({ txns }) => txns.length)).toEqual([60, 60, 10]);
+    expect(it.sent().map(({ txns }) => txns.length)).toEqual([127, 127, 46]);
     expect(it.sent().flatMap(keysOf)).toEqual(items.map(({ name }) => name));
+    expect(kinds(items).every((kind) => kind === 'committed')).toBe(true);
+  });
+
+  test('items - are cut by the largest transaction among them, and the store takes every one (R6)', async () => {
+    const items = Array.from({ length: 130 }, (_, index) => putThree(`k${index}`));
+    enqueue(...items);
+    await it.clock.settle();
+    expect(it.sent().map(({ txns }) => txns.length)).toEqual([125, 5]);
+    expect(kinds(items).every((kind) => kind === 'committed')).toBe(true);
+  });
+
+  test('an item - too large for the rest of a batch goes first in the next one, and smaller ones fill this one (R6)', async () => {
+    const large = putThree('large');
+    const items = [...many(126), large, ...many(5, 'more')];
+    enqueue(...items);
+    await it.clock.settle();
+    const [first, second] = it.sent().map(keysOf);
+    expect(first).toHaveLength(127);
+    expect(first?.at(-1)).toBe('more0');
+    expect(second?.slice(0, 4)).toEqual(['large', 'large-2', 'large-3', 'more1']);
     expect(kinds(items).every((kind) => kind === 'committed')).toBe(true);
   });
 
@@ -132,15 +163,15 @@ describe('batches', () => {
 
   test('at most four batches - are on their way; the fifth waits for an answer', async () => {
     it.client.when('transact').delay(100);
-    enqueue(...many(300));
+    enqueue(...many(600));
     await it.clock.settle();
     expect(it.sent()).toHaveLength(4);
-    expect(it.batcher.unsettled).toBe(300);
+    expect(it.batcher.unsettled).toBe(600);
     await it.clock.advance(100);
     expect(it.sent()).toHaveLength(5);
     await it.clock.advance(100);
     expect(it.batcher.unsettled).toBe(0);
-    expect(it.batcher.stats).toMatchObject({ batches: 5, items: 300, unanswered: 0 });
+    expect(it.batcher.stats).toMatchObject({ batches: 5, items: 600, unanswered: 0 });
   });
 
   test('leader writes - never take every lane: the commits of its own splits go on (R18)', async () => {
@@ -150,7 +181,7 @@ describe('batches', () => {
     const stuck = it.client
       .when((call) => call.kind === 'transact' && call.batch.guard.length > 0)
       .loseBefore({ silent: true });
-    enqueue(...many(300, 'plan').map((item) => ({ ...item, guard })));
+    enqueue(...many(600, 'plan').map((item) => ({ ...item, guard })));
     await it.clock.advance(100);
     const commit = putItem('commit');
     enqueue(commit);
@@ -161,7 +192,7 @@ describe('batches', () => {
 
   test('an item - is built when it is sent, and drops out if there is nothing to write any more', async () => {
     it.client.when('transact').delay(100);
-    enqueue(...many(240));
+    enqueue(...many(4 * 127));
     await it.clock.settle();
     const late = putItem('late');
     const gone = putItem('gone', 'v', { build: () => null });

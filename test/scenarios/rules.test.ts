@@ -10,6 +10,7 @@ import {
   LEASE_MS,
   type SeamWorker,
 } from '../support/fleet.ts';
+import type { StoreCall } from '../../src/store/faults/rules.ts';
 import { landings, transaction, violations } from '../support/faults.ts';
 import { eventsOf, handBackAsked, sessionOf } from '../support/sources.ts';
 
@@ -100,6 +101,44 @@ describe('a claim', () => {
     );
     const claimedAtMs = b.client.log.findLast(({ call }) => transactionOf(call))!.atMs;
     expect(reads.filter(({ atMs }) => atMs < claimedAtMs)).toEqual([]);
+  });
+
+  /** `b` is named for the split that `a` holds, while a third one leads: whoever leads reads splits too. */
+  async function namedForHeld(): Promise<{ a: SeamWorker; b: SeamWorker }> {
+    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    fleet.seam('leader', { config: { maxInFlight: 0 } });
+    await fleet.until('led', () => fleet.leader() === 'leader');
+    const a = await startAlone('a', 1);
+    const b = fleet.seam('b');
+    await fleet.advance(1_000);
+    return { a, b };
+  }
+
+  const readsSplit = (call: StoreCall): boolean =>
+    call.kind === 'read' &&
+    'keys' in call.range &&
+    call.range.keys.includes(fleet.keys.split('s0' as SplitId));
+
+  test('a claim - is read for when its split is named and when it goes free, not for what its owner marks meanwhile', async () => {
+    const { a, b } = await namedForHeld();
+    await fleet.operator().drain('a');
+    await fleet.until('marked', () => fleet.lease('s0')?.state === 'draining');
+    await fleet.advance(1_000);
+    expect(b.client.log.filter(({ call }) => readsSplit(call))).toHaveLength(1);
+    await a.coordinator.releaseDrained(['s0']);
+    await fleet.until('held', () => b.held.size === 1, 1_000);
+    const claimedAt = b.client.log.find(({ call }) => transactionOf(call))!.sequence;
+    const reads = b.client.log.filter(({ call }) => readsSplit(call));
+    expect(reads.filter(({ sequence }) => sequence < claimedAt)).toHaveLength(2);
+  });
+
+  test('a claim - of a split that goes free while its record is read waits for the next reading alone', async () => {
+    const { a, b } = await namedForHeld();
+    b.client.when(readsSplit).delay(1_000);
+    await fleet.operator().drain('a');
+    await fleet.until('asked back', () => a.asked.size === 1, 500);
+    handBackAsked(a);
+    await fleet.until('held', () => b.held.size === 1, 1_500);
   });
 
   test('a claim - that meets a higher epoch is given up: no tenancy, no write (R30)', async () => {

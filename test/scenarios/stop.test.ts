@@ -86,6 +86,24 @@ describe('the report of a stop', () => {
     }
   });
 
+  test('stop - names what it handed back or gave up while leaving, and nothing from before', async () => {
+    fleet = new Fleet();
+    let isStuck = true;
+    const a = fleet.worker('a', async (grant) => {
+      if (grant.split.id === 's2' && isStuck) await lost(grant);
+      else await holdUntilAsked(grant);
+    });
+    await fleet.until('a holds all', () => fleet.leasesOf('a').length === 4);
+    await fleet.operator().pause();
+    await fleet.until('a holds nothing', () => fleet.leasesOf('a').length === 0, 60_000);
+    expect(lostOf(a)).toEqual(['s2']);
+    isStuck = false;
+    await fleet.operator().resume();
+    await fleet.until('a holds all again', () => fleet.leasesOf('a').length === 4, 60_000);
+    const { report } = await stopped(ofWorker(a));
+    expect(report).toMatchObject({ released: ['s1', 's2', 's3', 's4'], forced: [] });
+  });
+
   test('stop - a handler that never returns is lost at the drain deadline and named as forced (R17, R33)', async () => {
     fleet = new Fleet();
     const grants: Grant[] = [];

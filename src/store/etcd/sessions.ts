@@ -20,14 +20,18 @@ export class Sessions {
     this.#clock = clock;
   }
 
-  /** @throws `E_STORE_UNSUPPORTED` when etcd grants no life as short as `ttlMs`; nothing stays open then. */
+  /**
+   * A session that lives answers with the life it has, whatever is asked for now.
+   *
+   * @throws `E_STORE_UNSUPPORTED` when etcd grants no life as short as `ttlMs`; nothing stays open then.
+   */
   async open(id: SessionId, ttlMs: number, { timeoutMs }: CallOptions): Promise<SessionGrant> {
     invariant(ttlMs > 0, `a session of ${ttlMs} ms: a TTL is above 0`);
     const endMs = this.#clock.nowMs() + timeoutMs;
     const leftMs = () => Math.max(1, endMs - this.#clock.nowMs());
     const seconds = Math.ceil(ttlMs / 1000);
-    const granted =
-      (await this.#grant(id, seconds, timeoutMs)) ?? (await this.#grantedBefore(id, leftMs()));
+    const granted = await this.#grant(id, seconds, timeoutMs);
+    if (granted === null) return { ttlMs: (await this.#grantedBefore(id, leftMs())) * 1000 };
     if (granted > seconds) {
       await this.close(id, { timeoutMs: leftMs() }).catch(() => undefined);
       throw tooShort(ttlMs, granted);

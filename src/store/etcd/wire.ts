@@ -1,6 +1,6 @@
 /** The port's words in etcd's: keys are bytes, numbers of 64 bits are decimal strings, a session is a lease. */
-import type { ICompare, IKeyValue, IRangeRequest, IRequestOp, ITxnResponse } from 'etcd3';
-import { revisionOf } from '../../base/decimals.ts';
+import type { ICompare, IKeyValue, IRequestOp, ITxnResponse } from 'etcd3';
+import { type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
 import type {
@@ -104,7 +104,7 @@ export function wireOf({ guard, txns }: Batch): WireBatch {
   const [only] = txns;
   if (isFlat(guard, txns)) return wireOfTxn(only!);
   return {
-    compare: guard.map(compareOf),
+    compare: guard.map((compare) => compareOf(compare, bytesOf)),
     success: txns.map((txn) => ({ request_txn: wireOfTxn(txn) })),
     failure: [],
   };
@@ -115,19 +115,31 @@ function isFlat(guard: readonly Compare[], txns: readonly Txn[]): boolean {
 }
 
 function wireOfTxn({ compares, writes, onConflict, conflictKeysOnly = false }: Txn): WireBatch {
+  const bytes = rememberingBytes();
   return {
-    compare: compares.map(compareOf),
-    success: writes.map(requestOf),
-    failure: onConflict.map((key) => ({ request_range: readOf(key, conflictKeysOnly) })),
+    compare: compares.map((compare) => compareOf(compare, bytes)),
+    success: writes.map((write) => requestOf(write, bytes)),
+    failure: onConflict.map((key) => ({
+      request_range: { key: bytes(key), keys_only: conflictKeysOnly },
+    })),
   };
 }
 
-function readOf(key: Key, keysOnly: boolean): IRangeRequest {
-  return { key: bytesOf(key), keys_only: keysOnly };
+/** {@link bytesOf} that knows the last key: a transaction mostly compares, writes and reads the same one. */
+function rememberingBytes(): (key: Key) => Buffer {
+  let last: Key | undefined;
+  let lastBytes: Buffer = NUL;
+  return (key) => {
+    if (key !== last) {
+      lastBytes = bytesOf(key);
+      last = key;
+    }
+    return lastBytes;
+  };
 }
 
-function compareOf(compare: Compare): ICompare {
-  const key = bytesOf(compare.key);
+function compareOf(compare: Compare, bytes: (key: Key) => Buffer): ICompare {
+  const key = bytes(compare.key);
   switch (compare.target) {
     case 'createRevision':
       return { key, result: 'Equal', target: 'Create', create_revision: compare.equals };
@@ -140,9 +152,9 @@ function compareOf(compare: Compare): ICompare {
   }
 }
 
-function requestOf(write: Write): IRequestOp {
-  if (!('put' in write)) return { request_delete_range: { key: bytesOf(write.delete) } };
-  const put = { key: bytesOf(write.put), value: Buffer.from(write.value, 'utf8') };
+function requestOf(write: Write, bytes: (key: Key) => Buffer): IRequestOp {
+  if (!('put' in write)) return { request_delete_range: { key: bytes(write.delete) } };
+  const put = { key: bytes(write.put), value: Buffer.from(write.value, 'utf8') };
   return {
     request_put: write.session === null ? put : { ...put, lease: leaseOf(write.session) },
   };
@@ -151,16 +163,21 @@ function requestOf(write: Write): IRequestOp {
 /** What etcd answered to {@link wireOf}. */
 export function outcomeOf({ guard, txns }: Batch, answer: ITxnResponse): BatchOutcome {
   const revision = revisionOf(answer.header.revision);
-  if (isFlat(guard, txns)) return { kind: 'tried', outcomes: [txnOutcomeOf(answer)], revision };
+  if (isFlat(guard, txns)) {
+    return { kind: 'tried', outcomes: [txnOutcomeOf(answer, revision)], revision };
+  }
   if (!answer.succeeded) return { kind: 'guardFailed', revision };
   const outcomes = answer.responses.map(({ response_txn: nested }) =>
-    txnOutcomeOf({ ...nested, header: answer.header }),
+    txnOutcomeOf(nested, revision),
   );
   return { kind: 'tried', outcomes, revision };
 }
 
-function txnOutcomeOf({ succeeded, responses, header }: ITxnResponse): TxnOutcome {
-  const revision = revisionOf(header.revision);
+/** The answer to one transaction of a batch that was tried at `revision`. */
+function txnOutcomeOf(
+  { succeeded, responses }: Pick<ITxnResponse, 'succeeded' | 'responses'>,
+  revision: Revision,
+): TxnOutcome {
   if (succeeded) return { kind: 'committed', revision };
   const found = responses.map(({ response_range: { kvs } }) => {
     const [entry] = kvs;

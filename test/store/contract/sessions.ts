@@ -220,6 +220,16 @@ function testTime({ harness, key, open }: Contract): void {
     REAL_TIME_MS,
   );
 
+  test('store - opening a session that lives with another TTL answers the one it has, and ends nothing (R4)', async () => {
+    const { store, ttlMs } = harness();
+    const [mine] = await open('mine');
+    await write(store, put(key('a'), '1', mine));
+    expect(await store.openSession(mine!, ttlMs * 2, CALL)).toEqual({ ttlMs });
+    expect(await store.openSession(mine!, ttlMs / 2, CALL)).toEqual({ ttlMs });
+    expect(await store.keepAlive(mine!, CALL)).toEqual({ ttlMs });
+    expect(await isThere()).toBe(true);
+  });
+
   test(
     'store - an expired session deletes only the keys that hang on it now',
     async () => {

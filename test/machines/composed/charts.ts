@@ -1,0 +1,98 @@
+/**
+ * The real charts as pure functions, each step reckoned once: a world asks for the same few hundred steps millions of
+ * times.
+ */
+import {
+  type AnyEventObject,
+  type AnyMachineSnapshot,
+  type AnyStateMachine,
+  initialTransition,
+  transition,
+} from 'xstate';
+import { keyOf } from '../explore.ts';
+
+/** One state of a chart, the only object of its kind: two of them are the same state only if they are the same object. */
+export interface ChartState {
+  readonly id: number;
+  /** `held.owned`; of a parallel state every region, joined by a blank. */
+  readonly name: string;
+  readonly context: Readonly<Record<string, unknown>>;
+  readonly hasEnded: boolean;
+  has(tag: string): boolean;
+}
+
+export interface ChartStep {
+  readonly next: ChartState;
+  /** The named actions it asks for, in order; timers are left to the world. */
+  readonly asked: readonly string[];
+}
+
+interface Known {
+  readonly state: ChartState;
+  readonly snapshot: AnyMachineSnapshot;
+  readonly steps: Map<string, ChartStep>;
+}
+
+export class PureChart {
+  readonly initial: ChartState;
+  /** Asked for by the first state already. */
+  readonly askedFirst: readonly string[];
+  readonly #machine: AnyStateMachine;
+  readonly #byKey = new Map<string, Known>();
+  readonly #byId: Known[] = [];
+
+  constructor(machine: AnyStateMachine, input: unknown) {
+    this.#machine = machine;
+    const [snapshot, actions] = initialTransition(machine, input as never);
+    this.initial = this.#know(snapshot).state;
+    this.askedFirst = namesOf(actions);
+  }
+
+  /** States seen so far. */
+  get size(): number {
+    return this.#byId.length;
+  }
+
+  /** What the chart does on this event; nothing once it has ended. */
+  step(state: ChartState, event: AnyEventObject): ChartStep {
+    const known = this.#byId[state.id]!;
+    const key = JSON.stringify(event);
+    const before = known.steps.get(key);
+    if (before !== undefined) return before;
+    const found = state.hasEnded ? { next: state, asked: [] } : this.#reckon(known, event);
+    known.steps.set(key, found);
+    return found;
+  }
+
+  #reckon(known: Known, event: AnyEventObject): ChartStep {
+    const [snapshot, actions] = transition(this.#machine, known.snapshot, event);
+    return { next: this.#know(snapshot).state, asked: namesOf(actions) };
+  }
+
+  #know(snapshot: AnyMachineSnapshot): Known {
+    const key = keyOf(snapshot);
+    const before = this.#byKey.get(key);
+    if (before !== undefined) return before;
+    const state: ChartState = {
+      id: this.#byId.length,
+      name: leavesOf(snapshot.value).join(' '),
+      context: snapshot.context as Record<string, unknown>,
+      hasEnded: snapshot.status !== 'active',
+      has: (tag) => snapshot.hasTag(tag),
+    };
+    const known = { state, snapshot, steps: new Map<string, ChartStep>() };
+    this.#byKey.set(key, known);
+    this.#byId.push(known);
+    return known;
+  }
+}
+
+function namesOf(actions: readonly { readonly type: string }[]): string[] {
+  return actions.map(({ type }) => type).filter((type) => !type.startsWith('xstate.'));
+}
+
+function leavesOf(value: unknown, outer = ''): string[] {
+  const join = (key: string): string => (outer === '' ? key : `${outer}.${key}`);
+  if (typeof value === 'string') return [join(value)];
+  return Object.entries(value as object).flatMap(([key, inner]) => leavesOf(inner, join(key)));
+}

@@ -69,20 +69,21 @@ export class Announcement {
     }
     if (id === null || !session.isValid()) return;
     const shown = view.presences.get(me);
+    let seenAt = view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT;
     if (shown !== undefined && shown.record.nonce !== nonce) {
-      if (this.hasLanded) {
-        this.#reportTwin(shown.record);
-        return;
-      }
-      this.predecessorSession = shown.session ?? shown.record.session;
+      // What was seen may be gone: the store says whether it still is there, and then it is a twin (R14).
+      if (this.hasLanded) seenAt = ABSENT;
+      else this.predecessorSession = shown.session ?? shown.record.session;
     }
     this.#isWriting = true;
     this.#isDue = false;
-    this.#put(id, view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT, 0);
+    this.#put(id, seenAt, 0);
   }
 
   /** Fatal when the presence shows another process, announced after this one (R14). */
   checkForTwin(): void {
+    // The answer to what is on its way decides: it meets whatever is newer, and what is seen meanwhile may be gone (R14).
+    if (this.#isWriting) return;
     const { view, me, nonce } = this.#core;
     const shown = view.presences.get(me);
     if (shown === undefined || shown.record.nonce === nonce || this.#announcedAt === null) return;

@@ -104,11 +104,11 @@ export class Presence {
     this.send({ type: 'session.opened' });
   }
 
-  /** Announcing is not answered: while starting up, tries are counted. */
+  /** No session could be opened: while starting up, tries are counted; what no retry heals is fatal at any time. */
   openFailed(error: unknown): void {
-    if (this.announcement.hasLanded || !isLeaseholdError(error) || error.code === 'E_STOPPED')
-      return;
-    this.#stepFailed(error);
+    if (!isLeaseholdError(error) || error.code === 'E_STOPPED') return;
+    if (!this.announcement.hasLanded) this.#stepFailed(error);
+    else if (error.kind === 'fatal') this.#core.fatal(error);
   }
 
   /** The store was replaced: the plan must be looked for again (R8). */

@@ -12,6 +12,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   assign: () => import('./assign.ts'),
   core: () => import('./core.ts'),
   etcd: () => import('./etcd.ts'),
+  scale: () => import('./scale/run.ts'),
 };
 
 async function main([which = '', ...flags]: readonly string[]): Promise<number> {

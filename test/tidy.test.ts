@@ -71,7 +71,7 @@ const LAYERS: readonly Layer[] = [
     at: 'src/operator/',
     values: ['base', 'records', 'protocol', 'machines', 'store', 'observe', 'node:*'],
   },
-  { name: 'testing', at: 'src/testing/', values: [...BELOW_TESTING, 'xstate', 'rxjs'] },
+  { name: 'testing', at: 'src/testing/', values: [...BELOW_TESTING, 'operator', 'xstate', 'rxjs'] },
   {
     name: 'entry',
     at: 'src/index.ts',

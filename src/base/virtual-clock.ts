@@ -2,9 +2,11 @@
  * The steppable twin of the system clock: time moves only when a test says so, and always in the order of the timers.
  */
 import { checkDelay, type Clock, type Timer } from './clock.ts';
+import type { Random } from './random.ts';
 
 interface VirtualTimer {
   readonly dueMs: number;
+  /** Among timers of one instant. */
   readonly order: number;
   readonly callback: () => void;
 }
@@ -18,6 +20,11 @@ export interface VirtualClock extends Clock {
   advance(deltaMs: number): Promise<void>;
   /** Lets everything that needs no time settle. */
   settle(): Promise<void>;
+  /**
+   * Moves time from timer to timer until `condition` holds, which is asked after each of them; at most `withinMs`.
+   * Resolves to whether it holds.
+   */
+  until(condition: () => boolean, withinMs: number): Promise<boolean>;
   /** Timers now pending. */
   readonly pendingTimers: number;
   /** Steps what `wallMs` shows, without moving time. */
@@ -27,17 +34,46 @@ export interface VirtualClock extends Clock {
 /** Turns of the event loop given to reactions between two timers; promise chains of any length run in one turn. */
 const SETTLE_TURNS = 2;
 
-/** A virtual clock that starts at 0; its wall clock starts at `wallMs`. */
-export function virtualClock(options: { wallMs?: number } = {}): VirtualClock {
+/** How a virtual clock is made. */
+export interface VirtualClockOptions {
+  /** What its wall clock shows at first; the beginning of 2026 when absent. */
+  readonly wallMs?: number;
+  /** Timers of one instant fire in an order drawn from here, and what each sets in motion settles before the next. */
+  readonly order?: Random;
+}
+
+/** A virtual clock that starts at 0. */
+export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   let nowMs = 0;
   let wallOffsetMs = options.wallMs ?? Date.UTC(2026, 0, 1);
-  let order = 0;
+  let count = 0;
   const timers = new TimerQueue();
+  const isShuffled = options.order !== undefined;
+  const turns = isShuffled ? 1 : SETTLE_TURNS;
 
   const settle = async (): Promise<void> => {
-    for (let turn = 0; turn < SETTLE_TURNS; turn += 1) {
+    for (let turn = 0; turn < turns; turn += 1) {
       await new Promise<void>((resolve) => setImmediate(resolve));
     }
+  };
+
+  /** Fires the timers up to `endMs`, until `isEnough` after one of them; true when it was. */
+  const run = async (endMs: number, isEnough: () => boolean): Promise<boolean> => {
+    await settle();
+    while (!isEnough()) {
+      const timer = timers.popDue(endMs);
+      if (timer === undefined) {
+        nowMs = endMs;
+        await settle();
+        return isEnough();
+      }
+      const hasMoved = timer.dueMs > nowMs;
+      nowMs = Math.max(nowMs, timer.dueMs);
+      timer.callback();
+      // Timers due at the same instant fire together; the world reacts before time moves on.
+      if (isShuffled || hasMoved || timers.nextDueMs !== nowMs) await settle();
+    }
+    return true;
   };
 
   return {
@@ -45,7 +81,8 @@ export function virtualClock(options: { wallMs?: number } = {}): VirtualClock {
     wallMs: () => wallOffsetMs + nowMs,
     setTimeout(callback, delayMs) {
       checkDelay(delayMs);
-      order += 1;
+      count += 1;
+      const order = options.order?.next() ?? count;
       const timer: VirtualTimer = { dueMs: nowMs + delayMs, order, callback };
       timers.push(timer);
       return timer;
@@ -55,19 +92,11 @@ export function virtualClock(options: { wallMs?: number } = {}): VirtualClock {
     },
     async advance(deltaMs) {
       checkDelay(deltaMs);
-      const endMs = nowMs + deltaMs;
-      await settle();
-      for (;;) {
-        const timer = timers.popDue(endMs);
-        if (timer === undefined) break;
-        const moved = timer.dueMs > nowMs;
-        nowMs = Math.max(nowMs, timer.dueMs);
-        timer.callback();
-        // Timers due at the same instant fire together; the world reacts before time moves on.
-        if (moved || timers.nextDueMs !== nowMs) await settle();
-      }
-      nowMs = endMs;
-      await settle();
+      await run(nowMs + deltaMs, () => false);
+    },
+    async until(condition, withinMs) {
+      checkDelay(withinMs);
+      return run(nowMs + withinMs, condition);
     },
     settle,
     get pendingTimers() {

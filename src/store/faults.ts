@@ -17,6 +17,7 @@ import {
   matches,
   RuleBook,
   type RuleBuilder,
+  type Span,
   type StoreCall,
 } from './faults/rules.ts';
 import { WatchLine } from './faults/watch-line.ts';
@@ -47,6 +48,8 @@ export interface FaultyStoreOptions {
    * caller's own deadline has to.
    */
   readonly enforceTimeouts?: boolean;
+  /** What each way of a call takes on which no fault acts; nothing when absent. */
+  readonly latency?: Span;
   /** Calls kept in `log`; the oldest go first. 1,000 when absent. */
   readonly logMax?: number;
 }
@@ -75,6 +78,8 @@ export interface FaultyStore extends Store {
   readonly log: readonly LoggedCall[];
   /** Calls made so far. */
   readonly counts: Readonly<Record<CallKind, number>>;
+  /** How often each kind of fault has struck a call or an event so far: by the name of its rule, or `partition`. */
+  readonly struck: Readonly<Record<string, number>>;
 }
 
 /**
@@ -115,7 +120,10 @@ class FaultyClient implements FaultyStore {
     this.#options = options;
     this.#rules = new RuleBook(options.random);
     this.#link = new Link(options.clock);
-    this.#calls = new Calls(this.#link, this.#rules, options.enforceTimeouts ?? false);
+    this.#calls = new Calls(this.#link, this.#rules, {
+      enforcesTimeouts: options.enforceTimeouts ?? false,
+      latency: options.latency ?? 0,
+    });
   }
 
   openSession: Store['openSession'] = (id, ttlMs, options) =>
@@ -211,6 +219,10 @@ class FaultyClient implements FaultyStore {
 
   get counts(): Readonly<Record<CallKind, number>> {
     return { ...this.#counts };
+  }
+
+  get struck(): Readonly<Record<string, number>> {
+    return { ...this.#rules.struck };
   }
 
   #make<Answer>(

@@ -14,8 +14,8 @@ import {
   splitCodec,
   type SplitRecord,
 } from '../../src/records/records.ts';
-import { historyViolations } from '../support/history-checks.ts';
-import type { HistoryEntry } from '../support/history-checks.ts';
+import { historyViolations } from '../../src/testing/checks/history-checks.ts';
+import type { HistoryEntry } from '../../src/testing/checks/history-checks.ts';
 import { startCluster } from './support/cluster.ts';
 import { encode } from './support/gateway.ts';
 import { gapsOf, startRecorder } from './support/history.ts';

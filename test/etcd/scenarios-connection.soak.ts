@@ -1,5 +1,6 @@
 /** Workers that cannot reach etcd, or cannot run: they count time by themselves, and come back by themselves. */
 import { afterEach, describe, expect, test } from '@jest/globals';
+import { ids } from '../support/fleet.ts';
 import { CONFIG, type EtcdFleet, LEASE_MS, startFleet } from './support/fleet.ts';
 import { startProxy } from './support/proxy.ts';
 import { machineMs } from './support/time-line.ts';
@@ -108,6 +109,40 @@ describe('a worker whose event loop is blocked', () => {
       new Set(Array.from({ length: steps - begin + 1 }, (_, index) => begin + index)),
     );
     expect(begin).toBe(timeLine.last({ worker: 'a', what: 'committed' })!.watermark);
+    expect(await fleet.verify()).toEqual([]);
+  });
+});
+
+describe('a process that is stopped', () => {
+  test('stopped process - one that stood still for longer than its lease commits nothing more to what it had, and is served again', async () => {
+    const started = await startFleet({ splits: ids(2) });
+    fleet = started.fleet;
+    const { timeLine } = fleet;
+    const zombie = fleet.child('zombie');
+    await fleet.until('it holds both', () => fleet!.leasesOf('zombie').length === 2);
+    const heir = fleet.worker('heir');
+    await fleet.until('one each', () =>
+      ['zombie', 'heir'].every((id) => fleet!.leasesOf(id).length === 1),
+    );
+    const [split] = fleet.leasesOf('zombie');
+    await fleet.until('it works', () => fleet!.watermark(split!) > 2);
+    zombie.pause();
+    await fleet.until('the heir works', () => fleet!.leasesOf('heir').length === 2);
+    const { epoch } = fleet.split(split!)!;
+    const thawedMs = machineMs();
+    zombie.resume();
+    await fleet.until('it knows', () =>
+      timeLine.has({ worker: 'zombie', what: 'lost', split: split!, sinceMs: thawedMs }),
+    );
+    await fleet.until('it is served again', () => fleet!.leasesOf('zombie').length === 1);
+    const stale = fleet.recorder.entries
+      .filter(({ key }) => key.endsWith(`splits/${split}`))
+      .map(({ value }) => JSON.parse(value!) as { epoch: string; by: { instance: string } })
+      .filter(
+        ({ epoch: found, by }) => by.instance === 'zombie' && BigInt(found) === BigInt(epoch),
+      );
+    expect(stale).toEqual([]);
+    expect(heir.run.state).toBe('pending');
     expect(await fleet.verify()).toEqual([]);
   });
 });

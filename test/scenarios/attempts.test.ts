@@ -1,10 +1,9 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { looksAt, writesTo } from '../../src/store/faults.ts';
 import type { Handler } from '../../src/driver/worker.ts';
 import {
   completeAtOnce,
   finalPlan,
-  Fleet,
   type HandledWorker,
   holdUntilAsked,
   ids,
@@ -21,12 +20,10 @@ import {
   timeLine,
   versionsOfSplit,
 } from '../support/observed.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const TICK_MS = LEASE_MS / 3;
 const REBALANCE_MS = 6_000;
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
 
 async function holder(id: string, count = 1): Promise<SeamWorker> {
   const worker = fleet.seam(id);
@@ -50,7 +47,7 @@ async function commit(worker: SeamWorker, split: string, watermark: number): Pro
 
 describe('attempts', () => {
   test('attempts - fall to 0 with the first commit that rises, in the same write (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await holder('a');
     await failOnce(a, 's0');
     expect(fleet.split('s0')?.attempts).toBe(1);
@@ -60,7 +57,7 @@ describe('attempts', () => {
   });
 
   test('attempts - stay when a commit stands at the watermark where the tenancy began (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await holder('a');
     await commit(a, 's0', 10);
     await failOnce(a, 's0');
@@ -72,7 +69,7 @@ describe('attempts', () => {
 
   test('attempts - stay when a commit stands at a seed’s watermark (R31)', async () => {
     const seed = { watermark: 40 };
-    fleet = new Fleet({ planner: finalPlan([{ id: 's0', descriptor: '', seed }]) });
+    await startFleet({ planner: finalPlan([{ id: 's0', descriptor: '', seed }]) });
     const a = await holder('a');
     await failOnce(a, 's0');
     await commit(a, 's0', 40);
@@ -82,7 +79,7 @@ describe('attempts', () => {
   });
 
   test('attempts - are not touched by a graceful leave or a drain (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(4)) });
+    await startFleet({ planner: finalPlan(ids(4)) });
     const a = await holder('a', 4);
     handBackAll(a);
     await failOnce(a, 's0');
@@ -95,10 +92,10 @@ describe('attempts', () => {
   });
 
   test('attempts - are not touched when a live process loses its session and takes its splits again (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(3)) });
+    await startFleet({ planner: finalPlan(ids(3)) });
     const a = await holder('a', 3);
     for (let round = 1; round <= 4; round += 1) {
-      fleet.store.expireSession(sessionOf(fleet, 'a'));
+      await fleet.store.expireSession(sessionOf(fleet, 'a'));
       await fleet.until('lost', () => eventsOf(a, 'lost').length === 3 * round, LEASE_MS);
       await fleet.until('held again', () => a.held.size === 3, LEASE_MS);
     }
@@ -107,7 +104,7 @@ describe('attempts', () => {
   });
 
   test('an attempt - is spent when another worker takes over after a crash (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await holder('a');
     const b = fleet.seam('b');
     a.crash();
@@ -116,7 +113,7 @@ describe('attempts', () => {
   });
 
   test('an attempt - is spent when a restarted process takes its splits back (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await holder('a');
     a.crash();
     const again = fleet.seam('a');
@@ -125,7 +122,7 @@ describe('attempts', () => {
   });
 
   test('an attempt - is spent when the event loop was blocked until the session was gone (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await holder('a');
     a.freeze('runs');
     await fleet.advance(LEASE_MS + 2_000);
@@ -139,7 +136,7 @@ describe('attempts', () => {
 
 describe('a failed tenancy', () => {
   test('a failure - makes everybody wait 500 ms, doubling, at most half a lease (R40)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']), config: { maxAttempts: 100 } });
+    await startFleet({ planner: finalPlan(['s0']), config: { maxAttempts: 100 } });
     const a = await holder('a');
     const heard = timeLine(fleet, a);
     const waits: number[] = [];
@@ -157,7 +154,7 @@ describe('a failed tenancy', () => {
   });
 
   test('a failure at the cap - quarantines with a reason, and every worker hears of it (R28)', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(2)) });
+    await startFleet({ planner: finalPlan(ids(2)) });
     const a = await holder('a', 2);
     const standby = fleet.seam('standby', { config: { maxInFlight: 0 } });
     await fleet.until('standby', () => standby.coordinator.status().presence === 'present');
@@ -203,7 +200,7 @@ describe('a split whose owner dies at the cap', () => {
   }
 
   test('an expired split at the cap - is set aside by the leader, and claimed by nobody (R28, T12)', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(2)), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(ids(2)), config: { maxAttempts: 1 } });
     const leader = fleet.seam('leader', { config: { maxInFlight: 0 } });
     await fleet.until('it leads', () => fleet.leader() === 'leader');
     const a = await holder('a', 2);
@@ -229,10 +226,10 @@ describe('a split whose owner dies at the cap', () => {
   });
 
   test('a live process that lost its session at the cap - takes its split back, nothing is set aside (R28, R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['s0']), config: { maxAttempts: 1 } });
     const leader = await slowLeader();
     const a = await holder('a');
-    fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a'));
     await fleet.until('lost', () => eventsOf(a, 'lost').length === 1, LEASE_MS);
     await fleet.until('held again', () => a.held.has('s0'), LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
@@ -241,12 +238,12 @@ describe('a split whose owner dies at the cap', () => {
   });
 
   test('a live process that cannot take its split back - is waited for one lease, no longer (R28)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['s0']), config: { maxAttempts: 1 } });
     const leader = await slowLeader();
     const stuck: Handler = () => new Promise(() => undefined);
     const a = fleet.worker('a', stuck);
     await fleet.until('a holds it', () => fleet.leasesOf('a').length === 1);
-    fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a'));
     await fleet.until('a is back', () => a.events.some(({ type }) => type === 'lost'), LEASE_MS);
     await fleet.until('announced', () => a.worker.status().presence === 'present', LEASE_MS);
     await fleet.advance(LEASE_MS - 1_000);
@@ -283,7 +280,7 @@ describe('a poison split', () => {
   }
 
   test('a split that kills its process - is set aside after three crashes, the others complete', async () => {
-    fleet = new Fleet({ planner: finalPlan([...ids(11), 'bad']) });
+    await startFleet({ planner: finalPlan([...ids(11), 'bad']) });
     const slowly: Handler = async (grant) => {
       await grant.commit({ watermark: (grant.progress?.watermark ?? 0n) + 1n });
       await Promise.race([pass(fleet, 5_000), lost(grant)]);
@@ -313,7 +310,7 @@ describe('a poison split', () => {
   });
 
   test('neighbours of a poison split - are not punished for it (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan([...ids(7), 'z-bad']) });
+    await startFleet({ planner: finalPlan([...ids(7), 'z-bad']) });
     const tenancies = new Map<string, number>();
     const inSteps: Handler = async (grant) => {
       const { id } = grant.split;
@@ -337,7 +334,7 @@ describe('a poison split', () => {
   test.each([0, 2])(
     'a source that refuses to open a split - spends one attempt each time, and strands nothing (%i lost reports)',
     async (losses) => {
-      fleet = new Fleet({ planner: finalPlan(ids(5)) });
+      await startFleet({ planner: finalPlan(ids(5)) });
       const refusedAtMs: number[] = [];
       const handler: Handler = async (grant) => {
         if (grant.split.id === 's3') {
@@ -376,7 +373,7 @@ describe('a poison split', () => {
   }
 
   test('a healthy job - spends nothing', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(3)) });
+    await startFleet({ planner: finalPlan(ids(3)) });
     fleet.worker('a', holdUntilAsked);
     await fleet.advance(5 * LEASE_MS);
     expect(ids(3).map((id) => fleet.split(id)?.attempts)).toEqual([0, 0, 0]);

@@ -1,19 +1,11 @@
 /** Field reports about dividing the work: delays of zero, churn, weights, lanes. */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { PlannedSplit, Planner } from '../../src/coordinator/api.ts';
 import type { WorkerConfig } from '../../src/coordinator/config.ts';
 import { createCoordinator } from '../../src/coordinator/coordinator.ts';
 import { fatalPlannerError } from '../../src/coordinator/planner-error.ts';
 import { memoryStore } from '../../src/store/memory.ts';
-import {
-  CONFIG,
-  finalPlan,
-  Fleet,
-  ids,
-  LEASE_MS,
-  type SeamWorker,
-  watched,
-} from '../support/fleet.ts';
+import { CONFIG, finalPlan, ids, LEASE_MS, type SeamWorker, watched } from '../support/fleet.ts';
 import {
   assignmentWrites,
   commitHeld,
@@ -24,9 +16,7 @@ import {
   sessionOf,
   stepWorker,
 } from '../support/sources.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const DAY_MS = 86_400_000;
 
@@ -59,7 +49,7 @@ describe('a grace period', () => {
   /** Kills the holder of all splits; returns the time from its last renewal to the takeover, and whether it was kept. */
   async function takeover(rebalanceDelayMs: number | undefined) {
     const config = { rebalanceDelayMs } as Partial<WorkerConfig>;
-    fleet = new Fleet({ planner: finalPlan(ids(3)), config });
+    await startFleet({ planner: finalPlan(ids(3)), config });
     const a = fleet.seam('a', { config: { maxInFlight: 0 } });
     const b = fleet.seam('b');
     await fleet.until('b holds all', () => b.held.size === 3, 5_000);
@@ -97,8 +87,8 @@ describe('a grace period', () => {
 
   test.each([-1, Number.NaN, Number.POSITIVE_INFINITY, 60 * DAY_MS + 1])(
     'a grace period - of %p is refused when the worker is built',
-    (rebalanceDelayMs) => {
-      fleet = new Fleet();
+    async (rebalanceDelayMs) => {
+      await startFleet();
       expect(() => build(rebalanceDelayMs)).toThrow(
         expect.objectContaining({
           code: 'E_CONFIG_INVALID',
@@ -108,8 +98,8 @@ describe('a grace period', () => {
     },
   );
 
-  test('a grace period - of sixty days is accepted', () => {
-    fleet = new Fleet();
+  test('a grace period - of sixty days is accepted', async () => {
+    await startFleet();
     expect(() => build(60 * DAY_MS)).not.toThrow();
   });
 
@@ -126,7 +116,7 @@ describe('a grace period', () => {
 
 describe('membership that keeps changing', () => {
   test('membership that keeps changing - during a drain ends in an even split, with no progress lost', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(12)), config: { maxInFlight: 12 } });
+    await startFleet({ planner: finalPlan(ids(12)), config: { maxInFlight: 12 } });
     const journal = new Journal();
     const start = (id: string) => stepWorker(fleet, id, journal, { drainMs: 3_000 });
     start('a');
@@ -163,7 +153,7 @@ describe('membership that keeps changing', () => {
 describe('five settled workers', () => {
   /** Five workers with four of twenty splits each; the first one leads. */
   async function settled(planner: Planner, config: Partial<WorkerConfig> = {}) {
-    fleet = new Fleet({ planner, config });
+    await startFleet({ planner, config });
     const names = ['a', 'b', 'c', 'd', 'e'];
     const seams = names.map((name) => fleet.seam(name));
     const isEven = (): boolean => seams.every(({ held }) => held.size === 4);
@@ -247,7 +237,7 @@ describe('weights', () => {
       fingerprint: () => 'open:v1',
       plan: () => ({ splits: [...splits], finality: 'open' }),
     };
-    fleet = new Fleet({ planner, config: { maxInFlight: 10, replanIntervalMs: 10_000 } });
+    await startFleet({ planner, config: { maxInFlight: 10, replanIntervalMs: 10_000 } });
     const a = fleet.seam('a');
     const b = fleet.seam('b');
     const quiet = async (what: string, count: number): Promise<void> => {
@@ -279,7 +269,7 @@ describe('weights', () => {
 
 describe('unequal workers', () => {
   test('unequal workers - are each filled to their own lanes, none beyond', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(6)) });
+    await startFleet({ planner: finalPlan(ids(6)) });
     const c = fleet.seam('c', { config: { maxInFlight: 0 } });
     await fleet.until('c leads', () => fleet.leader() === 'c', 5_000);
     const a = fleet.seam('a', { config: { maxInFlight: 1 } });
@@ -292,7 +282,7 @@ describe('unequal workers', () => {
   });
 
   test('unequal workers - start a waiting split for each one that is completed', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(9)) });
+    await startFleet({ planner: finalPlan(ids(9)) });
     const c = fleet.seam('c', { config: { maxInFlight: 0 } });
     await fleet.until('c leads', () => fleet.leader() === 'c', 5_000);
     const a = fleet.seam('a', { config: { maxInFlight: 1 } });

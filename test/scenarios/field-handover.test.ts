@@ -1,10 +1,9 @@
 /** Field reports about planned exits, restarts and moves that wait on a handler. */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import {
   finalPlan,
-  Fleet,
   type HandledWorker,
   ids,
   LEASE_MS,
@@ -20,13 +19,11 @@ import {
   sleep,
   stepWorker,
 } from '../support/sources.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 describe('a planned exit', () => {
   test('a planned exit - hands over as soon as the handlers have stopped, with nothing replayed', async () => {
-    fleet = new Fleet({
+    await startFleet({
       planner: finalPlan(ids(8)),
       config: { leaseDurationMs: 30_000, rebalanceDelayMs: 60_000 },
     });
@@ -58,7 +55,7 @@ describe('a planned exit', () => {
 
 describe('a rolling restart', () => {
   test('a rolling restart - under stable ids moves nothing', async () => {
-    fleet = new Fleet({
+    await startFleet({
       planner: finalPlan(ids(16)),
       config: { leaseDurationMs: 30_000, rebalanceDelayMs: 20_000 },
     });
@@ -111,7 +108,7 @@ describe('a rolling restart', () => {
 
 describe('a planned move', () => {
   test('a planned move - asks first, lets the tail be committed, and only then starts the next owner', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ planner: finalPlan(['s1', 's2']) });
     const events: { what: string; split: string; atMs: number }[] = [];
     const note = (what: string, split: string): void => {
       events.push({ what, split, atMs: fleet.clock.nowMs() });
@@ -182,8 +179,8 @@ describe('a wedged drain', () => {
   }
 
   /** `a` works on four splits; the handler of the first that is asked back never reacts, and commits at 60 s. */
-  function wedge(): Wedge {
-    fleet = new Fleet({ planner: finalPlan(ids(4)) });
+  async function wedge(): Promise<Wedge> {
+    await startFleet({ planner: finalPlan(ids(4)) });
     const starts = new Map<string, number>();
     let wedged: string | null = null;
     let lateCommit: Outcome<void> | undefined;
@@ -204,7 +201,7 @@ describe('a wedged drain', () => {
   }
 
   test('a wedged drain - holds nothing up but its own split, and that only to the deadline', async () => {
-    const { a, starts, lateCommit, wedged } = wedge();
+    const { a, starts, lateCommit, wedged } = await wedge();
     await fleet.until('a works on all', () => starts.size === 4, 5_000);
     await fleet.advance(2_000);
     const b = fleet.seam('b');
@@ -234,7 +231,7 @@ describe('a wedged drain', () => {
   });
 
   test('a wedged drain - that is taken back leaves the split with its handler', async () => {
-    const { a, starts, lateCommit, wedged } = wedge();
+    const { a, starts, lateCommit, wedged } = await wedge();
     await fleet.until('a works on all', () => starts.size === 4, 5_000);
     await fleet.advance(2_000);
     const b = fleet.seam('b');
@@ -242,7 +239,7 @@ describe('a wedged drain', () => {
     const stuck = wedged()!;
     await fleet.advance(2_000);
     b.crash();
-    fleet.store.remove(fleet.keys.presence('b' as InstanceId));
+    await fleet.store.remove(fleet.keys.presence('b' as InstanceId));
     await fleet.until('the handler commits', () => lateCommit() !== undefined);
     await fleet.advance(100);
     expect(lateCommit()?.state).toBe('resolved');
@@ -253,7 +250,7 @@ describe('a wedged drain', () => {
   });
 
   test('a wedged drain - that is taken back is read again within two deadlines when its source cannot resume', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(4)) });
+    await startFleet({ planner: finalPlan(ids(4)) });
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4, 5_000);
     commitHeld(a);
@@ -265,7 +262,7 @@ describe('a wedged drain', () => {
     await fleet.until('the other one is on b', () => b.held.has(other), 500);
     await fleet.advance(2_000);
     b.crash();
-    fleet.store.remove(fleet.keys.presence('b' as InstanceId));
+    await fleet.store.remove(fleet.keys.presence('b' as InstanceId));
     await fleet.advance(200);
     const gained = eventsOf(a, 'gained').length;
     const takenBackAtMs = fleet.clock.nowMs();

@@ -1,8 +1,8 @@
 /** Field reports about owners that sleep, lose their lease, or work slowly. */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type StoreCall, writesTo } from '../../src/store/faults.ts';
-import { finalPlan, Fleet, ids, LEASE_MS, type SeamWorker, watched } from '../support/fleet.ts';
+import { finalPlan, ids, LEASE_MS, type SeamWorker, watched } from '../support/fleet.ts';
 import {
   assignmentWrites,
   commitHeld,
@@ -14,9 +14,7 @@ import {
   stepWorker,
   storedText,
 } from '../support/sources.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 describe('an owner that slept', () => {
   test.each([
@@ -26,7 +24,7 @@ describe('an owner that slept', () => {
   ] as const)(
     'an owner that slept %s - commits nothing over its successor, and loses the split once',
     async (_, time, hasCommitOnItsWay) => {
-      fleet = new Fleet({ planner: finalPlan(['s1']) });
+      await startFleet({ planner: finalPlan(['s1']) });
       const a = fleet.seam('a');
       await fleet.until('a owns it', () => a.held.size === 1, 5_000);
       const b = fleet.seam('b');
@@ -90,7 +88,7 @@ describe('an owner that slept', () => {
 
 describe('a slow handler', () => {
   test('a slow handler - keeps its split however long one item takes', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const handled: { item: number; worker: string }[] = [];
     let starts = 0;
     const run = (id: string) => {
@@ -121,7 +119,7 @@ describe('a slow handler', () => {
 describe('an owner whose lease lapsed', () => {
   /** `b` leads with three splits, `a` has three others; both have committed. */
   async function threeEach(): Promise<{ a: SeamWorker; b: SeamWorker }> {
-    fleet = new Fleet({ planner: finalPlan(ids(6)), config: { maxInFlight: 3 } });
+    await startFleet({ planner: finalPlan(ids(6)), config: { maxInFlight: 3 } });
     const b = fleet.seam('b');
     await fleet.until('b is full', () => b.held.size === 3, 5_000);
     const a = fleet.seam('a');
@@ -180,7 +178,7 @@ describe('an owner whose lease lapsed', () => {
   test('an owner whose lease lapsed - or was deleted by hand starts a new tenancy (R15)', async () => {
     const { a, b } = await threeEach();
     const before = new Map([...a.held].map(([id, { epoch }]) => [id, epoch]));
-    for (const id of before.keys()) fleet.store.remove(fleet.keys.lease(id as SplitId));
+    for (const id of before.keys()) await fleet.store.remove(fleet.keys.lease(id as SplitId));
     await fleet.advance(20);
     expect(eventsOf(a, 'lost').map(({ reason }) => reason)).toEqual(Array(3).fill('starved'));
     await fleet.until('a owns them again', () => a.held.size === 3, 2_000);
@@ -188,7 +186,7 @@ describe('an owner whose lease lapsed', () => {
   });
 
   test('an owner whose lease lapsed - runs its handlers again from the stored progress', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(3)) });
+    await startFleet({ planner: finalPlan(ids(3)) });
     const journal = new Journal();
     const a = stepWorker(fleet, 'a', journal);
     await fleet.until('a works', () => journal.runningOn('a').length === 3);

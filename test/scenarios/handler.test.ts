@@ -1,9 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { Grant } from '../../src/driver/grant.ts';
 import type { Handler } from '../../src/driver/worker.ts';
 import {
   finalPlan,
-  Fleet,
   type HandledWorker,
   holdUntilAsked,
   LEASE_MS,
@@ -11,11 +10,9 @@ import {
   watched,
 } from '../support/fleet.ts';
 import { deferred, eventsOf, pass, sessionOf, versionsOfSplit } from '../support/observed.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const DRAIN_MS = 5_000;
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
 
 interface Handled {
   readonly worker: HandledWorker;
@@ -26,7 +23,7 @@ interface Handled {
 
 /** One worker with one split, whose handlers are counted. */
 async function handled(handler: Handler, config: { maxAttempts?: number } = {}): Promise<Handled> {
-  fleet = new Fleet({ planner: finalPlan(['s0']), config });
+  await startFleet({ planner: finalPlan(['s0']), config });
   return start('a', handler);
 }
 
@@ -89,7 +86,7 @@ describe('a handler that returns', () => {
   test('a handler that goes on after a withdrawn request - keeps the split for as long as it likes (R35)', async () => {
     const { grants, worker } = await handled(lost);
     await fleet.operator().pause();
-    await fleet.advance(500);
+    await fleet.until('asked', () => grants[0]!.draining.requested, 500);
     await fleet.operator().resume();
     await fleet.advance(5 * DRAIN_MS);
     expect(grants).toHaveLength(1);
@@ -130,7 +127,7 @@ describe('a handler that throws', () => {
       await lost(grant);
       if (grant.epoch === '1') throw new Error('aborted');
     });
-    fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a'));
     await fleet.until('lost', () => eventsOf(worker, 'lost').length === 1, LEASE_MS);
     await fleet.until('held again', () => fleet.split('s0')?.epoch === '2', LEASE_MS);
     expect(fleet.split('s0')).toMatchObject({ attempts: 0, lastFailure: null });
@@ -152,9 +149,9 @@ describe('a handler that throws', () => {
 describe('a handler that ignores the loss of its split', () => {
   test('an old handler - keeps its process from running a second one; the leader places the split elsewhere (R27)', async () => {
     const end = deferred();
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = await start('a', (grant) => (grant.epoch === '1' ? end.promise : lost(grant)));
-    fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a'));
     await fleet.until('lost', () => eventsOf(a.worker, 'lost').length === 1, LEASE_MS);
     await fleet.advance(LEASE_MS);
     // Alone in the fleet, it waits all the same.
@@ -176,7 +173,7 @@ describe('a handler that ignores the loss of its split', () => {
   test('a split of an old handler - is taken again by the same process once that has ended (R27)', async () => {
     const end = deferred();
     const a = await handled((grant) => (grant.epoch === '1' ? end.promise : lost(grant)));
-    fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a'));
     await fleet.advance(2 * LEASE_MS);
     expect(a.grants).toHaveLength(1);
     end.resolve();

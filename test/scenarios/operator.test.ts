@@ -1,9 +1,8 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
-import { seededRandom } from '../../src/base/random.ts';
+import { describe, expect, test } from '@jest/globals';
 import type { PlanAnswer, Planner } from '../../src/coordinator/api.ts';
 import { createOperator, type Operator } from '../../src/operator/operator.ts';
 import { faultyStore, type FaultyStore } from '../../src/store/faults.ts';
-import { finalPlan, Fleet, ids, JOB, LEASE_MS, type SeamWorker } from '../support/fleet.ts';
+import { finalPlan, ids, JOB, LEASE_MS, type SeamWorker } from '../support/fleet.ts';
 import {
   completeAll,
   eventsOf,
@@ -13,13 +12,11 @@ import {
   versionsOfSplit,
   writesOf,
 } from '../support/observed.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 /** Two workers that hold half of eight splits each, and hand back what is asked of them. */
 async function pair(planner: Planner = finalPlan(ids(8))): Promise<[SeamWorker, SeamWorker]> {
-  fleet = new Fleet({ planner, config: { replanIntervalMs: LEASE_MS } });
+  await startFleet({ planner, config: { replanIntervalMs: LEASE_MS } });
   const a = fleet.seam('a');
   const b = fleet.seam('b');
   for (const worker of [a, b]) handBackAll(worker);
@@ -30,9 +27,10 @@ async function pair(planner: Planner = finalPlan(ids(8))): Promise<[SeamWorker, 
 
 /** An operator whose connection goes wrong. */
 function shakyOperator(): { operator: Operator; client: FaultyStore } {
-  const random = seededRandom(7);
+  const { prefix } = fleet;
+  const random = fleet.random();
   const client = faultyStore(fleet.store, { clock: fleet.clock, random });
-  return { operator: createOperator({ job: JOB, prefix: 'test', store: client, random }), client };
+  return { operator: createOperator({ job: JOB, prefix, store: client, random }), client };
 }
 
 function heldBy(worker: SeamWorker): string[] {
@@ -106,6 +104,7 @@ describe('a cordoned instance', () => {
   test('a cordoned instance - keeps what it has and gets nothing new (R29)', async () => {
     const [a, b] = await pair();
     const before = heldBy(a);
+    const asked = eventsOf(a, 'revokeRequested').length;
     await fleet.operator().cordon('a');
     const c = fleet.seam('c');
     handBackAll(c);
@@ -114,7 +113,7 @@ describe('a cordoned instance', () => {
     await fleet.until('c has the rest', () => c.held.size === 4, LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
     expect(heldBy(a)).toEqual(before);
-    expect(eventsOf(a, 'revokeRequested')).toEqual([]);
+    expect(eventsOf(a, 'revokeRequested')).toHaveLength(asked);
     void c.coordinator.stop();
     await fleet.advance(LEASE_MS);
     // Nobody else is there: they wait.
@@ -145,11 +144,12 @@ describe('control keys', () => {
   test('unknown control keys - mean nothing, and are named in one warning each (R29, R42)', async () => {
     const [a, b] = await pair();
     const before = [heldBy(a), heldBy(b)];
+    const asked = eventsOf(a, 'revokeRequested').length;
     const strangers = ['frozen', 'paused2', 'paused/a', 'cordoned', 'cordoned/a/b', 'evicted/a'];
-    for (const name of strangers) fleet.store.put(`${fleet.keys.root}control/${name}`, '{}');
+    for (const name of strangers) await fleet.store.put(`${fleet.keys.root}control/${name}`, '{}');
     await fleet.advance(3 * LEASE_MS);
     expect([heldBy(a), heldBy(b)]).toEqual(before);
-    expect(eventsOf(a, 'revokeRequested')).toEqual([]);
+    expect(eventsOf(a, 'revokeRequested')).toHaveLength(asked);
     for (const name of strangers) {
       const warnings = a.lines.filter(
         ({ fields }) => fields.key === `${fleet.keys.root}control/${name}`,
@@ -171,7 +171,7 @@ describe('control keys', () => {
 describe('a requeue', () => {
   /** One worker, and one split that is quarantined. */
   async function withQuarantined(): Promise<SeamWorker> {
-    fleet = new Fleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     const committed = a.coordinator.commit('bad', { watermark: 3, state: 'where it stopped' });
@@ -208,7 +208,7 @@ describe('a requeue', () => {
   });
 
   test('a requeue of a completed split - is refused: what is done stays done (T15)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s0']) });
+    await startFleet({ planner: finalPlan(['s0']) });
     const a = fleet.seam('a');
     completeAll(a);
     await fleet.until('the verdict', () => a.verdict !== null);
@@ -255,7 +255,7 @@ describe('an operator with a bad connection', () => {
   );
 
   test('a requeue whose answer is lost - is not done twice (R1, T15)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     void a.coordinator.fail('bad', 'broken');
@@ -267,13 +267,13 @@ describe('an operator with a bad connection', () => {
     expect(versionsOfPlan(fleet).at(-1)?.record.requeues).toBe(1);
     const requeued = versionsOfSplit(fleet, 'bad').filter(
       ({ record }) =>
-        record.status === 'runnable' && record.lastFailure !== null && record.owner === null,
+        record.status === 'runnable' && record.lastFailure !== null && record.epoch === '2',
     );
     expect(requeued).toHaveLength(1);
   });
 
   test('a requeue whose answer is lost until the split runs again - is no error (R1, T15)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     void a.coordinator.fail('bad', 'broken');

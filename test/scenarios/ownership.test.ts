@@ -1,12 +1,11 @@
 /** Who owns a split, and how it changes hands when a worker dies, leaves, comes back, or has been passed over. */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { SessionId, SplitId } from '../../src/base/ids.ts';
 import { leaseCodec, splitCodec } from '../../src/records/records.ts';
 import { looksAt, writesTo } from '../../src/store/faults.ts';
 import {
   completeAtOnce,
   finalPlan,
-  Fleet,
   ids,
   LEASE_MS,
   type SeamWorker,
@@ -26,20 +25,18 @@ import {
   stepWorker,
   storedText,
 } from '../support/sources.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { between, fleet, startFleet } from '../support/scenario.ts';
 
 /** Starts a worker alone and waits until it holds the whole plan. */
 async function startAlone(id: string, count: number): Promise<SeamWorker> {
   const seam = fleet.seam(id);
-  await fleet.until(`${id} holds all`, () => seam.held.size === count, 5_000);
+  await fleet.until(`${id} holds all`, () => seam.held.size === count);
   return seam;
 }
 
 describe('racing workers', () => {
   test('racing workers - split the plan between them, hold still, and complete it together', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(8)) });
+    await startFleet({ planner: finalPlan(ids(8)) });
     const a = fleet.seam('a');
     const b = fleet.seam('b');
     const work = (): void => {
@@ -54,7 +51,7 @@ describe('racing workers', () => {
         work();
         return a.held.size === 4 && b.held.size === 4;
       },
-      10_000,
+      60_000,
       100,
     );
     const halves = [[...a.held.keys()].sort(), [...b.held.keys()].sort()];
@@ -77,7 +74,7 @@ describe('racing workers', () => {
   });
 
   test('racing workers - complete a plan larger than their lanes, each split in one hand at a time', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(30)), config: { maxInFlight: 4 } });
+    await startFleet({ planner: finalPlan(ids(30)), config: { maxInFlight: 4 } });
     const journal = new Journal();
     const workers = ['a', 'b', 'c'].map((id) => stepWorker(fleet, id, journal, { end: 3n }));
     await fleet.until('all end', () => workers.every(({ run }) => run.state !== 'pending'));
@@ -93,7 +90,7 @@ describe('racing workers', () => {
 
 describe('a single worker', () => {
   test('a single worker - runs its handler once per split and resolves to the verdict', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const handled: string[] = [];
     const a = fleet.worker('a', async (grant) => {
       handled.push(grant.split.id);
@@ -107,7 +104,7 @@ describe('a single worker', () => {
 
 describe('a dead worker', () => {
   test('a dead worker - is followed no earlier than a lease after its last renewal, with its progress', async () => {
-    fleet = new Fleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
+    await startFleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
     const a = await startAlone('a', 2);
     await fleet.advance(7_000);
     void a.coordinator.commit('t0', { watermark: 42, state: 'resume here' });
@@ -122,7 +119,7 @@ describe('a dead worker', () => {
     const renewedAtMs = lastRenewalAtMs(a, session);
     expect(renewedAtMs).toBeLessThanOrEqual(diedAtMs);
     expect(takenAtMs - renewedAtMs).toBeGreaterThanOrEqual(LEASE_MS);
-    expect(takenAtMs - renewedAtMs).toBeLessThan(LEASE_MS + 500);
+    expect(takenAtMs - renewedAtMs).toBeLessThan(LEASE_MS + 500 + fleet.slackMs);
 
     const { epoch, watermark, state } = b.held.get('t0')!;
     expect(watermark).toBe(42n);
@@ -136,7 +133,7 @@ describe('a dead worker', () => {
 
 describe('a leaving worker', () => {
   test('a leaving worker - hands its splits over without a wait for lease or rebalance delay', async () => {
-    fleet = new Fleet({ planner: finalPlan(['r0', 'r1']) });
+    await startFleet({ planner: finalPlan(['r0', 'r1']) });
     const a = await startAlone('a', 2);
     commitHeld(a);
     const b = fleet.seam('b', { config: { maxInFlight: 0 } });
@@ -146,7 +143,7 @@ describe('a leaving worker', () => {
     const releasedAtMs = fleet.clock.nowMs();
     void a.coordinator.release(['r0', 'r1']);
     await fleet.until('c holds both', () => c.held.size === 2, 1_500);
-    expect(fleet.clock.nowMs() - releasedAtMs).toBeLessThan(LEASE_MS / 4);
+    expect(fleet.clock.nowMs() - releasedAtMs).toBeLessThan(LEASE_MS / 4 + fleet.slackMs);
     expect([...c.held.values()].map(({ watermark }) => watermark)).toEqual([1n, 1n]);
     // In order, so nobody pays an attempt, and the leaver is gone from every key (R16).
     expect([fleet.split('r0')?.attempts, fleet.split('r1')?.attempts]).toEqual([0, 0]);
@@ -158,7 +155,7 @@ describe('a leaving worker', () => {
 
 describe('a restarted worker', () => {
   test('a restarted worker - reclaims its splits at once, inside the lease of the process before it', async () => {
-    fleet = new Fleet({ planner: finalPlan(['m0']) });
+    await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone('pod-1', 1);
     void old.coordinator.commit('m0', { watermark: 7 });
     await fleet.advance(1_000);
@@ -181,7 +178,7 @@ describe('a restarted worker', () => {
   });
 
   test('a restarted worker - ends the session of the process before it also when it saw that one first', async () => {
-    fleet = new Fleet({ planner: finalPlan(['m0']) });
+    await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone('pod-1', 1);
     const oldSession = sessionOf(fleet, 'pod-1')! as SessionId;
     old.crash();
@@ -196,7 +193,7 @@ describe('a restarted worker', () => {
 
 /** Takes a split as another worker's claim would, by hand. */
 async function takeAsThief(id: string): Promise<void> {
-  const session = 'thiefs-session' as SessionId;
+  const session = '7777' as SessionId;
   await fleet.store.openSession(session, 600_000, { timeoutMs: 1_000 });
   const stamp = { instance: 'thief', nonce: 'thief-nonce', write: 1 };
   const record = fleet.split(id)!;
@@ -205,14 +202,14 @@ async function takeAsThief(id: string): Promise<void> {
   const owner = 'thief' as NonNullable<typeof record.owner>;
   const nonce = 'thief-nonce' as typeof lease.nonce;
   const next = { ...record, epoch, owner, nonce };
-  fleet.store.put(fleet.keys.split(id as SplitId), splitCodec.encode(next, stamp));
+  await fleet.store.put(fleet.keys.split(id as SplitId), splitCodec.encode(next, stamp));
   const taken = { ...lease, epoch, owner, nonce };
-  fleet.store.put(fleet.keys.lease(id as SplitId), leaseCodec.encode(taken, stamp), session);
+  await fleet.store.put(fleet.keys.lease(id as SplitId), leaseCodec.encode(taken, stamp), session);
 }
 
 describe('a fenced worker', () => {
   test('a fenced worker - commits nothing over the one that took its split, and hears of it once', async () => {
-    fleet = new Fleet({ planner: finalPlan(['z0']) });
+    await startFleet({ planner: finalPlan(['z0']) });
     const a = await startAlone('a', 1);
     void a.coordinator.commit('z0', { watermark: 10, state: 'a at 10' });
     await fleet.advance(100);
@@ -241,7 +238,7 @@ describe('a fenced worker', () => {
   });
 
   test('a fenced worker - stops at the sight of a foreign session on its lease, without a write (R39)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['z0']) });
+    await startFleet({ planner: finalPlan(['z0']) });
     const a = await startAlone('a', 1);
     await takeAsThief('z0');
     const taken = storedText(fleet, 'z0');
@@ -252,13 +249,13 @@ describe('a fenced worker', () => {
   });
 
   test('a fenced worker - finds a risen epoch in its own reading when no event told (R39)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['z0']) });
+    await startFleet({ planner: finalPlan(['z0']) });
     const a = await startAlone('a', 1);
     const record = fleet.split('z0')!;
     const stamp = { instance: 'thief', nonce: 'thief-nonce', write: 1 };
     const epoch = String(BigInt(record.epoch) + 1n) as typeof record.epoch;
     const next = splitCodec.encode({ ...record, epoch }, stamp);
-    fleet.store.put(fleet.keys.split('z0' as SplitId), next);
+    await fleet.store.put(fleet.keys.split('z0' as SplitId), next);
     await fleet.until('lost', () => eventsOf(a, 'lost').length === 1, 2 * 12_000);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 'z0', reason: 'fenced' }]);
     // Its own orphan lease is dropped (R12), and the split claimed anew, above the epoch it found.
@@ -269,7 +266,7 @@ describe('a fenced worker', () => {
 
 describe('a poison split', () => {
   test('a poison split - fails each tenancy until it is quarantined, and the plan stalls', async () => {
-    fleet = new Fleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 4 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 4 } });
     const a = await startAlone('a', 2);
     void a.coordinator.commit('good', { watermark: 5, completed: true });
     const failedAtMs: number[] = [];
@@ -283,7 +280,7 @@ describe('a poison split', () => {
     expect(failedAtMs).toHaveLength(4);
     // Each failure waits longer for the next try (R40).
     const waitsMs = failedAtMs.slice(1).map((atMs, index) => atMs - failedAtMs[index]!);
-    expect(waitsMs.map((ms) => Math.floor(ms / 500) * 500)).toEqual([500, 1_000, 2_000]);
+    expect(waitsMs).toEqual([500, 1_000, 2_000].map((ms) => between(ms, ms + 500)));
     expect(eventsOf(a, 'quarantined')).toEqual([
       {
         type: 'quarantined',
@@ -306,7 +303,7 @@ describe('a poison split', () => {
   });
 
   test('a poison split - stalls the run of every worker when its handler throws each time', async () => {
-    fleet = new Fleet({ planner: finalPlan(['good', 'bad']) });
+    await startFleet({ planner: finalPlan(['good', 'bad']) });
     let throws = 0;
     const workers = ['a', 'b'].map((id) =>
       fleet.worker(id, async (grant) => {
@@ -326,7 +323,7 @@ describe('a poison split', () => {
 
 describe('a standby', () => {
   test('a standby - that never owned anything hears the verdict', async () => {
-    fleet = new Fleet({ planner: finalPlan(['only']) });
+    await startFleet({ planner: finalPlan(['only']) });
     const a = await startAlone('a', 1);
     const standby = fleet.seam('s');
     await fleet.until('it is there', () => sessionOf(fleet, 's') !== null, 2_000);
@@ -338,7 +335,7 @@ describe('a standby', () => {
   });
 
   test('a standby - that comes after the end hears the verdict too', async () => {
-    fleet = new Fleet({ planner: finalPlan(['only']) });
+    await startFleet({ planner: finalPlan(['only']) });
     const a = await startAlone('a', 1);
     completeHeld(a);
     await fleet.until('the end', () => a.verdict !== null, 2_000);

@@ -1,7 +1,7 @@
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { SCHEMA } from '../../src/records/codec.ts';
 import type { PlanAnswer, PlannedSplit, Planner, PlanRequest } from '../../src/coordinator/api.ts';
-import { Fleet, ids, LEASE_MS, type Surroundings } from '../support/fleet.ts';
+import { ids, LEASE_MS, type Surroundings } from '../support/fleet.ts';
 import {
   completeAll,
   deferred,
@@ -11,11 +11,9 @@ import {
   versionsOfSplit,
   writesOf,
 } from '../support/observed.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const REPLAN_MS = LEASE_MS;
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
 
 /** A planner that gives one answer after the other, the last one again and again; `asked` keeps its requests. */
 function plannerInSteps(answers: readonly PlanAnswer[]): {
@@ -55,7 +53,7 @@ describe('an open plan', () => {
       { splits: planned('s3'), finality: 'open' },
       { splits: planned('s0'), finality: 'final' },
     ]);
-    fleet = new Fleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
+    await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.until('four runs', () => asked.length === 4, 5 * REPLAN_MS);
     await fleet.advance(5 * REPLAN_MS);
@@ -83,7 +81,7 @@ describe('an open plan', () => {
         finality: 'final',
       },
     ]);
-    fleet = new Fleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
+    await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.until('s1', () => a.held.has('s1'));
     expect(asked).toHaveLength(2);
@@ -103,7 +101,7 @@ describe('an open plan', () => {
     const { planner, asked } = plannerInSteps([
       { splits: planned('s0', 's1'), finality: 'open', cursor: 'c' },
     ]);
-    fleet = new Fleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
+    await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     await fleet.advance(1_000);
@@ -119,9 +117,9 @@ describe('an open plan', () => {
       { splits: planned('s0'), finality: 'open', cursor: 'half way' },
       { splits: planned('s1'), finality: 'final' },
     ]);
-    fleet = new Fleet({ planner });
+    await startFleet({ planner });
     const a = fleet.seam('a');
-    await fleet.until('s0', () => a.held.size === 1);
+    await fleet.until('s0', () => a.held.size === 1 && fleet.plan()?.cursor !== null);
     fleet.seam('b');
     a.crash();
     await fleet.until('sealed', () => fleet.plan()?.sealed === true, 2 * LEASE_MS);
@@ -129,7 +127,7 @@ describe('an open plan', () => {
       [null, 1],
       ['half way', 2],
     ]);
-    fleet.store.remove(fleet.keys.leader);
+    await fleet.store.remove(fleet.keys.leader);
     await fleet.until('a third term', () => fleet.plan()?.generation === 3, LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
     expect(asked).toHaveLength(2);
@@ -142,7 +140,7 @@ describe('an open plan', () => {
       { splits: [], finality: 'open' },
       { splits: [], finality: 'final' },
     ]);
-    fleet = new Fleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
+    await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.advance(REPLAN_MS + 2_000);
     expect(a.verdict).toBeNull();
@@ -162,7 +160,7 @@ describe('seeded progress', () => {
     const { planner } = plannerInSteps([
       { splits: [{ id: 's0', descriptor: '', seed }], finality: 'final' },
     ]);
-    fleet = new Fleet({ planner });
+    await startFleet({ planner });
     const a = fleet.seam('a');
     await fleet.until('s0', () => a.held.has('s0'));
     const progress = a.held.get('s0')!;
@@ -182,14 +180,14 @@ describe('seeded progress', () => {
       { splits: seeded(40), finality: 'open' },
       { splits: seeded(90), finality: 'final' },
     ]);
-    fleet = new Fleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
+    await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     const committed = a.coordinator.commit('s0', { watermark: 50 });
     await fleet.until('a second run', () => asked.length === 2);
     await committed;
     // A new leader knows no id from memory; what is stored stays all the same.
-    fleet.store.remove(fleet.keys.leader);
+    await fleet.store.remove(fleet.keys.leader);
     await fleet.advance(LEASE_MS);
     expect(fleet.split('s0')?.watermark).toBe('50');
     expect(fleet.split('s1')?.watermark).toBe('40');
@@ -205,7 +203,7 @@ describe('seeded progress', () => {
         finality: 'final',
       },
     ]);
-    fleet = new Fleet({ planner });
+    await startFleet({ planner });
     const a = fleet.seam('a');
     completeAll(a);
     await fleet.until('the verdict', () => a.verdict !== null);
@@ -257,7 +255,7 @@ describe('an invalid plan', () => {
     'a plan with %s - is refused as a whole, and reported (R43)',
     async (_, plan, rule) => {
       const planner = { fingerprint: () => 'plan:v1', plan: () => plan as PlanAnswer };
-      fleet = new Fleet({ planner });
+      await startFleet({ planner });
       const a = fleet.seam('a');
       await fleet.until('the failure', () => eventsOf(a, 'plannerFailed').length > 0);
       const [failure] = eventsOf(a, 'plannerFailed');
@@ -276,7 +274,7 @@ describe('an invalid plan', () => {
       splits: [ok, ok, { id: 'x', descriptor: '', weight: 0 }],
       finality: 'maybe',
     } as unknown as PlanAnswer;
-    fleet = new Fleet({ planner: { fingerprint: () => 'plan:v1', plan: () => plan } });
+    await startFleet({ planner: { fingerprint: () => 'plan:v1', plan: () => plan } });
     const a = fleet.seam('a');
     await fleet.until('the failure', () => eventsOf(a, 'plannerFailed').length > 0);
     const { reason } = eventsOf(a, 'plannerFailed')[0]!;
@@ -292,7 +290,7 @@ describe('an invalid plan', () => {
         finality: 'final',
       },
     ]);
-    fleet = new Fleet({ planner });
+    await startFleet({ planner });
     const a = fleet.seam('a');
     await fleet.until('it is held', () => a.held.has(id));
     expect(eventsOf(a, 'gained')[0]!.split.weight).toBe(2 ** 53 - 1);
@@ -301,7 +299,7 @@ describe('an invalid plan', () => {
 
 describe('half a split', () => {
   /** Starts a leader whose planner waits, so that a test can spoil the store first. */
-  async function spoilt(spoil: () => void) {
+  async function spoilt(spoil: () => Promise<void>) {
     const go = deferred();
     const planner: Planner = {
       fingerprint: () => 'plan:v1',
@@ -310,12 +308,12 @@ describe('half a split', () => {
         return { splits: planned('s0', 'half', 's1'), finality: 'final' };
       },
     };
-    fleet = new Fleet({ planner });
+    await startFleet({ planner });
     const a = fleet.seam('a');
     completeAll(a);
     await fleet.until('a leads', () => eventsOf(a, 'leadershipGained').length === 1);
     await fleet.advance(1_000);
-    spoil();
+    await spoil();
     go.resolve();
     await fleet.until('the others end', () => fleet.split('s1')?.status === 'completed');
     await fleet.advance(3 * LEASE_MS);
@@ -337,8 +335,8 @@ describe('half a split', () => {
   });
 
   test('a spec without its record - blocks the verdict by name, and a requeue repairs it (R21)', async () => {
-    const a = await spoilt(() => {
-      fleet.store.put(
+    const a = await spoilt(async () => {
+      await fleet.store.put(
         `${fleet.keys.root}specs/half`,
         record({ weight: 4, descriptor: Buffer.from('kept').toString('base64') }),
       );
@@ -359,8 +357,8 @@ describe('half a split', () => {
   });
 
   test('a record without its spec - blocks the verdict by name, even a completed one (R21)', async () => {
-    const a = await spoilt(() => {
-      fleet.store.put(`${fleet.keys.root}splits/half`, split);
+    const a = await spoilt(async () => {
+      await fleet.store.put(`${fleet.keys.root}splits/half`, split);
     });
     expect(a.verdict).toBeNull();
     expect(warningsOf(a, 'specs/half')).toHaveLength(1);
@@ -370,8 +368,8 @@ describe('half a split', () => {
   });
 
   test('half a split - disturbs no other split of its batch (R21)', async () => {
-    const a = await spoilt(() => {
-      fleet.store.put(`${fleet.keys.root}splits/half`, split);
+    const a = await spoilt(async () => {
+      await fleet.store.put(`${fleet.keys.root}splits/half`, split);
     });
     const completed = ['s0', 's1'].map((id) => fleet.split(id)?.status);
     expect(completed).toEqual(['completed', 'completed']);

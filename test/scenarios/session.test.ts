@@ -1,10 +1,9 @@
 /** Sessions that are lost, slow, cut off or slept through, and how a worker comes back by itself (R10, R11, R18, R41). */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { InstanceId } from '../../src/base/ids.ts';
 import type { CoordinationEvent } from '../../src/coordinator/api.ts';
 import {
   finalPlan,
-  Fleet,
   ids,
   LEASE_MS,
   type SeamWorker,
@@ -12,9 +11,8 @@ import {
   watched,
 } from '../support/fleet.ts';
 import { violations } from '../support/faults.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { deferred } from '../support/observed.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 
 /** The longest that a worker goes without renewing. */
 const RENEWAL_MS = LEASE_MS / 3;
@@ -52,9 +50,16 @@ function presenceKey(id: string): string {
 
 /** `a` and `b` hold two splits each; the first one leads. */
 async function twoWorkers(first: 'a' | 'b' = 'b'): Promise<{ a: SeamWorker; b: SeamWorker }> {
-  fleet = new Fleet({ planner: finalPlan(ids(4)) });
+  const plan = finalPlan(ids(4));
+  const areThere = deferred();
+  await startFleet({
+    planner: { ...plan, plan: (request) => areThere.promise.then(() => plan.plan(request)) },
+  });
   const one = fleet.seam(first);
+  await fleet.until('it leads', () => fleet.leader() === first);
   const other = fleet.seam(first === 'a' ? 'b' : 'a');
+  await fleet.until('both are seen', () => one.coordinator.status().peers.length === 1);
+  areThere.resolve();
   const [a, b] = first === 'a' ? [one, other] : [other, one];
   await fleet.until('two each', () => a.held.size === 2 && b.held.size === 2);
   expect(fleet.leader()).toBe(first);
@@ -83,7 +88,7 @@ describe('a session revoked in the store', () => {
     const before = new Map(a.held);
     const dead = sessionOf(presenceKey('a'));
     const callsBefore = a.client.log.at(-1)!.sequence;
-    fleet.store.expireSession(dead as never);
+    await fleet.store.expireSession(dead as never);
     await fleet.until('both lost', () => eventsOf(a, 'lost').length === 2, RENEWAL_MS);
     expect(eventsOf(a, 'lost')).toMatchObject([{ reason: 'starved' }, { reason: 'starved' }]);
     await fleet.until('both again', () => a.held.size === 2, RENEWAL_MS + 1_000);
@@ -99,7 +104,9 @@ describe('a session revoked in the store', () => {
     await fleet.advance(3 * LEASE_MS);
     // A batch that the dead session has spoilt is split once; whatever is refused first ends all use of it (R6).
     const used = mentions(a, dead, callsBefore);
-    expect(Math.max(...Object.values(used))).toBeLessThanOrEqual(2);
+    // On a real store so many may be on their way that none has been refused yet.
+    const lanes = fleet.slackMs === 0 ? 2 : a.coordinator.status().lanes.length;
+    expect(Math.max(...Object.values(used))).toBeLessThanOrEqual(lanes);
     const reopened = a.client.log.findLast(({ call }) => call.kind === 'openSession')!.sequence;
     expect(mentions(a, dead, reopened)).toEqual({});
     expect(eventsOf(a, 'sessionLost')).toHaveLength(1);
@@ -109,7 +116,7 @@ describe('a session revoked in the store', () => {
 
   test('worker - a lost session does not end its leadership (R18)', async () => {
     const { a } = await twoWorkers('a');
-    fleet.store.expireSession(sessionOf(presenceKey('a')) as never);
+    await fleet.store.expireSession(sessionOf(presenceKey('a')) as never);
     await fleet.until('both lost', () => eventsOf(a, 'lost').length === 2, RENEWAL_MS);
     await fleet.until('both again', () => a.held.size === 2, 2 * RENEWAL_MS);
     await fleet.advance(2 * LEASE_MS);
@@ -120,7 +127,7 @@ describe('a session revoked in the store', () => {
   test('leader - a lost leader session ends no tenancy and moves nothing (R18)', async () => {
     const { a, b } = await twoWorkers('a');
     const assignments = fleet.store.dump(`${fleet.keys.root}assign/`);
-    fleet.store.expireSession(sessionOf(fleet.keys.leader) as never);
+    await fleet.store.expireSession(sessionOf(fleet.keys.leader) as never);
     await fleet.until('elected again', () => fleet.plan()?.generation === 2, 2 * RENEWAL_MS);
     await fleet.advance(2 * LEASE_MS);
     expect(eventsOf(a, 'leadershipLost')).toHaveLength(1);
@@ -236,7 +243,7 @@ describe('a loop that was blocked for longer than the lease', () => {
   });
 
   test('reclaim - the same process spends an attempt, because its own loop was the cause (R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.has('s1'));
     a.freeze('runs');
@@ -265,7 +272,7 @@ describe('a loop that was blocked for longer than the lease', () => {
 describe('wall clocks', () => {
   /** How long it takes until the splits of a killed worker are held again, by whom ever. */
   async function takeover(step: (one: SeamWorker, other: SeamWorker) => Promise<void>) {
-    fleet = new Fleet({ planner: finalPlan(ids(6)) });
+    await startFleet({ planner: finalPlan(ids(6)) });
     const seams = ['a', 'b', 'c'].map((id) => fleet.seam(id));
     const [a, b, c] = seams as [SeamWorker, SeamWorker, SeamWorker];
     a.clock.stepWall(-600_000);

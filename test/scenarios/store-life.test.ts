@@ -2,17 +2,15 @@
  * What happens to the store itself: keys deleted by hand, another store in its place, watches that are cut or repeat
  * themselves, compaction, a full disk, and stores that lie (R7 to R9, R15, R42).
  */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import type { Handler } from '../../src/driver/worker.ts';
 import { createWorker } from '../../src/driver/worker.ts';
-import { seededRandom } from '../../src/base/random.ts';
 import type { Batch, BatchOutcome, Store } from '../../src/store/port.ts';
 import {
   completeAtOnce,
   CONFIG,
   finalPlan,
-  Fleet,
   holdUntilAsked,
   ids,
   JOB,
@@ -22,14 +20,17 @@ import {
   watched,
 } from '../support/fleet.ts';
 import { landings, transaction, violations } from '../support/faults.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const TICK_MS = LEASE_MS / 3;
 
 function eventsOf(worker: Surroundings, type: string) {
   return worker.events.filter((event) => event.type === type);
+}
+
+/** What has been told so far does not count. */
+function forget(...workers: readonly Surroundings[]): void {
+  for (const { events } of workers) events.length = 0;
 }
 
 function assignments() {
@@ -61,45 +62,47 @@ function heldBack(): { handler: Handler; finish: () => void } {
 
 describe('a key deleted by hand', () => {
   test('presence - is announced again, and nothing moves (R15)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.worker('a', holdUntilAsked);
     const b = fleet.worker('b', holdUntilAsked);
     await fleet.until('two each', () => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 2));
     await fleet.advance(1_000);
+    forget(a, b);
     const before = assignments();
     const key = fleet.keys.presence('b' as InstanceId);
     const session = fleet.store.dump(key)[0]!.session;
-    fleet.store.remove(key);
+    await fleet.store.remove(key);
     await fleet.until('there again', () => fleet.store.dump(key).length === 1, 100);
     await fleet.advance(3 * LEASE_MS);
     expect(fleet.store.dump(key)[0]!.session).toBe(session);
     for (const worker of [a, b]) {
-      expect(eventsOf(worker, 'gained')).toHaveLength(2);
+      expect(eventsOf(worker, 'gained')).toEqual([]);
       expect(eventsOf(worker, 'lost')).toEqual([]);
     }
     expect(assignments()).toEqual(before);
   });
 
   test('leader - is deposed, another term begins, and nothing moves (R15, R25)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.worker('a', holdUntilAsked);
     const b = fleet.worker('b', holdUntilAsked);
     await fleet.until('two each', () => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 2));
+    forget(a, b);
     const before = assignments();
-    fleet.store.remove(fleet.keys.leader);
+    await fleet.store.remove(fleet.keys.leader);
     await fleet.until('a new term', () => fleet.plan()?.generation === 2, LEASE_MS);
     await fleet.advance(3 * LEASE_MS);
-    expect(eventsOf(a, 'leadershipLost')).toHaveLength(1);
+    expect([a, b].flatMap((one) => eventsOf(one, 'leadershipLost'))).toHaveLength(1);
     expect(fleet.plan()?.generation).toBe(2);
     for (const worker of [a, b]) {
-      expect(eventsOf(worker, 'gained')).toHaveLength(2);
+      expect(eventsOf(worker, 'gained')).toEqual([]);
       expect(eventsOf(worker, 'lost')).toEqual([]);
     }
     expect(assignments()).toEqual(before);
   });
 
   test('lease - the tenancy ends as starved, and the same worker claims again without an attempt (R15, R31)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('held', () => a.held.has('s1'));
     const b = fleet.seam('b');
@@ -107,7 +110,7 @@ describe('a key deleted by hand', () => {
     const commit = a.coordinator.commit('s1', { watermark: 4 }, '1');
     await fleet.advance(0);
     await commit;
-    fleet.store.remove(fleet.keys.lease('s1' as SplitId));
+    await fleet.store.remove(fleet.keys.lease('s1' as SplitId));
     await fleet.until('again', () => eventsOf(a, 'gained').length === 2, 1_000);
     expect(eventsOf(a, 'lost')).toMatchObject([{ reason: 'starved', epoch: '1' }]);
     await fleet.advance(2 * LEASE_MS);
@@ -118,31 +121,32 @@ describe('a key deleted by hand', () => {
   });
 
   test('assignment - is written again with the same content, and nothing moves (R25)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.worker('a', holdUntilAsked);
     const b = fleet.worker('b', holdUntilAsked);
     await fleet.until('two each', () => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 2));
     await fleet.advance(1_000);
+    forget(a, b);
     const before = fleet.assignment('b')!.splits;
-    fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
+    await fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
     await fleet.until('written', () => fleet.assignment('b') !== null, 500);
     await fleet.advance(2 * LEASE_MS);
     expect(fleet.assignment('b')!.splits).toEqual(before);
     for (const worker of [a, b]) {
-      expect(eventsOf(worker, 'gained')).toHaveLength(2);
+      expect(eventsOf(worker, 'gained')).toEqual([]);
       expect(eventsOf(worker, 'revokeRequested')).toEqual([]);
       expect(eventsOf(worker, 'lost')).toEqual([]);
     }
   });
 
   test('plan - its leader puts it back one generation on, and the job still ends (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const { handler, finish } = heldBack();
     const a = fleet.worker('a', handler);
     const b = fleet.worker('b', handler);
     await fleet.until('sealed', () => fleet.plan()?.sealed === true);
     await fleet.until('all held', () => fleet.store.dump(`${fleet.keys.root}leases/`).length === 4);
-    fleet.store.remove(fleet.keys.plan);
+    await fleet.store.remove(fleet.keys.plan);
     await fleet.until('sealed again', () => fleet.plan()?.sealed === true, LEASE_MS);
     expect(fleet.plan()?.generation).toBe(2);
     finish();
@@ -153,12 +157,12 @@ describe('a key deleted by hand', () => {
   });
 
   test('plan - with splits there and nobody leading it is missed for good (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('sealed', () => fleet.plan()?.sealed === true);
     void a.worker.stop();
     await fleet.until('left', () => a.run.state !== 'pending');
-    fleet.store.remove(fleet.keys.plan);
+    await fleet.store.remove(fleet.keys.plan);
     const b = fleet.worker('b', holdUntilAsked);
     await fleet.until('refused', () => b.run.state !== 'pending');
     expect(codeOf(b.run)).toBe('E_RECORD_MISSING');
@@ -167,11 +171,11 @@ describe('a key deleted by hand', () => {
   });
 
   test('split - its owner is fenced with one warning, and no verdict is given (R2, R39, R42)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     await fleet.until('both', () => a.held.size === 2);
     const key = fleet.keys.split('s1' as SplitId);
-    fleet.store.remove(key);
+    await fleet.store.remove(key);
     const commit = watched(a.coordinator.commit('s1', { watermark: 1 }));
     await fleet.advance(100);
     expect(codeOf(commit)).toBe('E_FENCED');
@@ -185,10 +189,10 @@ describe('a key deleted by hand', () => {
   });
 
   test('split - an owner that writes nothing hears of it at the next reconcile (R39)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('held', () => a.held.size === 1);
-    fleet.store.remove(fleet.keys.split('s1' as SplitId));
+    await fleet.store.remove(fleet.keys.split('s1' as SplitId));
     await fleet.until('fenced', () => a.held.size === 0, 1.2 * CONFIG.reconcileIntervalMs!);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 's1', reason: 'fenced' }]);
   });
@@ -196,12 +200,12 @@ describe('a key deleted by hand', () => {
 
 describe('a store that was replaced', () => {
   test('reset - everything is lost as starved, the plan is made anew, and the same workers finish it (R8)', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(6)) });
+    await startFleet({ ownStore: true, planner: finalPlan(ids(6)) });
     const { handler, finish } = heldBack();
     const workers = ['a', 'b', 'c'].map((id) => fleet.worker(id, handler));
     await fleet.until('two each', () => workers.every(({ id }) => fleet.leasesOf(id).length === 2));
     const [one] = fleet.leasesOf('a');
-    fleet.store.reset();
+    await fleet.store.reset();
     await fleet.until('planned', () => fleet.plan()?.sealed === true, 2 * LEASE_MS);
     for (const worker of workers) {
       const reasons = eventsOf(worker, 'lost').map((event) => 'reason' in event && event.reason);
@@ -221,13 +225,13 @@ describe('a store that was replaced', () => {
   });
 
   test('reset - a commit on its way is refused, and nothing of the old epoch is written', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ ownStore: true, planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('held', () => a.held.size === 1);
     a.client.when(transaction('commit')).loseBefore({ times: 1 });
     const commit = watched(a.coordinator.commit('s1', { watermark: 50 }));
     await fleet.advance(50);
-    fleet.store.reset();
+    await fleet.store.reset();
     await fleet.until('held again', () => eventsOf(a, 'gained').length === 2, 2 * LEASE_MS);
     await fleet.advance(2_000);
     expect(codeOf(commit)).toBe('E_FENCED');
@@ -238,7 +242,7 @@ describe('a store that was replaced', () => {
 
 describe('watches', () => {
   test('cut over a compaction - the worker acts on what is there afterwards (R9)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ ownStore: true, planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     await fleet.until('both', () => a.held.size === 2);
     const b = fleet.seam('b');
@@ -249,7 +253,7 @@ describe('watches', () => {
     await fleet.operator().drain('b');
     await fleet.operator().pause();
     await fleet.operator().resume();
-    fleet.store.compact();
+    await fleet.store.compact();
     await fleet.advance(1_000);
     expect(b.asked.size).toBe(0);
     await fleet.until('asked', () => b.asked.size === 1, 1_000);
@@ -263,7 +267,7 @@ describe('watches', () => {
     ['late', (one: Surroundings) => one.client.when('watch').delayEvents([0, 3_000])],
     ['repeated', (one: Surroundings) => one.client.when('watch').duplicateEvents([0, 5_000])],
   ])('%s events - the job ends, every split in order and once', async (_, strike) => {
-    fleet = new Fleet({ planner: finalPlan(ids(9)) });
+    await startFleet({ ownStore: true, planner: finalPlan(ids(9)) });
     const handler: Handler = async (grant) => {
       for (const watermark of [1, 2, 3]) {
         await Promise.race([pause(700), grant.draining.whenRequested(), lost(grant)]);
@@ -287,7 +291,7 @@ describe('watches', () => {
 
 describe('a store without space', () => {
   test('full - commits wait and land once in order, nothing is lost and nobody resigns (R7, R18)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     const b = fleet.seam('b');
     await fleet.until('one each', () => a.held.size === 1 && b.held.size === 1);
@@ -300,7 +304,7 @@ describe('a store without space', () => {
     });
     // Something for the leader to write, too.
     await fleet.operator().drain('z');
-    fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
+    await fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
     await fleet.advance(5 * LEASE_MS);
     expect(waiting.map(({ state }) => state)).toEqual(waiting.map(() => 'pending'));
     for (const rule of rules) expect(rule.hits).toBeGreaterThan(3);
@@ -423,13 +427,13 @@ describe('a store that lies', () => {
   async function outcomeWith(store: Store) {
     const worker = createWorker({
       job: JOB,
-      prefix: 'test',
+      prefix: fleet.prefix,
       store,
       instanceId: 'a',
       planner: finalPlan(['s1']),
       config: CONFIG,
       clock: fleet.clock,
-      random: seededRandom(7),
+      random: fleet.random(),
     });
     const run = watched(worker.run(completeAtOnce));
     await fleet.until('the end', () => run.state !== 'pending');
@@ -438,7 +442,7 @@ describe('a store that lies', () => {
   }
 
   test.each(LIES)('%s - is refused by name before anything is shared', async (rule, lie) => {
-    fleet = new Fleet();
+    await startFleet();
     const run = await outcomeWith(lie(fleet.store));
     expect(codeOf(run)).toBe('E_STORE_UNSUPPORTED');
     expect(run.error).toMatchObject({ details: { rule } });
@@ -447,7 +451,7 @@ describe('a store that lies', () => {
   });
 
   test('an honest one - passes the probe and leaves nothing of it behind', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const run = await outcomeWith(openly(fleet.store));
     expect(run.value?.kind).toBe('complete');
     expect(fleet.store.dump(`${fleet.keys.root}probe/`)).toEqual([]);
@@ -456,7 +460,7 @@ describe('a store that lies', () => {
 
 describe('another configuration', () => {
   test('fingerprint - a worker of another one is refused, and both are printed', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1'], 'orders:v1') });
+    await startFleet({ planner: finalPlan(['s1'], 'orders:v1') });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('held', () => fleet.leasesOf('a').length === 1);
     const b = fleet.worker('b', holdUntilAsked, { planner: finalPlan(['s1'], 'orders:v2') });

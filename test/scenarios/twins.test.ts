@@ -1,9 +1,8 @@
 /** Two live processes under one instance id: exactly one of them dies, and says why (R14). */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { SplitId } from '../../src/base/ids.ts';
 import {
   finalPlan,
-  Fleet,
   ids,
   LEASE_MS,
   type Outcome,
@@ -11,9 +10,7 @@ import {
   watched,
 } from '../support/fleet.ts';
 import { commitHeld, eventsOf, Journal, stepWorker } from '../support/sources.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 interface Twin extends SeamWorker {
   readonly end: Outcome<unknown>;
@@ -65,7 +62,7 @@ async function expectToCarryOn(survivor: Twin, dead: Twin, count: number): Promi
 
 describe('live twins', () => {
   test('live twins - the one that was there dies once the second has announced itself', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const first = twin('pod-1');
     await fleet.until('the first owns all', () => first.held.size === 4);
     await fleet.advance(LEASE_MS);
@@ -79,7 +76,7 @@ describe('live twins', () => {
     ['at the very same instant', 0],
     ['one probe apart', 3],
   ])('live twins - started %s leave exactly one', async (_, lagMs) => {
-    fleet = new Fleet();
+    await startFleet();
     const first = twin('pod-1');
     // Answers that take time interleave their announcements.
     first.client.when('transact').delayAnswer(5, { times: 6 });
@@ -96,7 +93,7 @@ describe('live twins', () => {
   ])(
     'live twins - a twin that wakes from a pause %s dies, not its successor',
     async (_, pauseMs) => {
-      fleet = new Fleet();
+      await startFleet();
       const first = twin('pod-1');
       await fleet.until('the first owns all', () => first.held.size === 4);
       commitHeld(first);
@@ -114,7 +111,7 @@ describe('live twins', () => {
   );
 
   test('live twins - leave other workers undisturbed', async () => {
-    fleet = new Fleet({ planner: finalPlan(ids(6)) });
+    await startFleet({ planner: finalPlan(ids(6)) });
     const other = fleet.seam('other', { config: { maxInFlight: 2 } });
     await fleet.until('the other is full', () => other.held.size === 2);
     const first = twin('pod-1');
@@ -129,7 +126,7 @@ describe('live twins', () => {
   });
 
   test('live twins - one run rejects with E_INSTANCE_ID_TAKEN and no split has two live handlers after it', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const journal = new Journal();
     const first = stepWorker(fleet, 'pod-1', journal);
     await fleet.until('the first works', () => journal.runningOn('pod-1').length === 4);
@@ -142,9 +139,11 @@ describe('live twins', () => {
     });
     expect(second.run.state).toBe('pending');
     const endedAtMs = fleet.clock.nowMs();
+    // Until the first one has heard of the second, both may be at work where news takes time.
+    const before = fleet.slackMs === 0 ? 0 : journal.overlaps.length;
     await fleet.advance(3 * LEASE_MS);
     expect(second.run.state).toBe('pending');
-    expect(journal.overlaps).toEqual([]);
+    expect(journal.overlaps.slice(before)).toEqual([]);
     const late = journal.lines.filter(({ atMs }) => atMs > endedAtMs);
     expect(late.filter(({ epoch }) => firstEpochs.has(epoch))).toEqual([]);
     for (const id of ['s1', 's2', 's3', 's4']) {

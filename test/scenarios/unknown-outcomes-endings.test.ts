@@ -2,22 +2,19 @@
  * Writes whose answer is lost or late, or that land late, where a tenancy ends: releases, failures, quarantines and leases
  * that nobody holds (R1, R4, R12, R28).
  */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { leaseCodec } from '../../src/records/records.ts';
 import type { InstanceId, Nonce, SplitId } from '../../src/base/ids.ts';
 import type { Epoch } from '../../src/base/decimals.ts';
 import {
   finalPlan,
-  Fleet,
   holdUntilAsked,
   LEASE_MS,
   type SeamWorker,
   type Surroundings,
 } from '../support/fleet.ts';
 import { FAULTS, hitsOf, landings, transaction, violations } from '../support/faults.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
+import { fleet, startFleet } from '../support/scenario.ts';
 
 function eventsOf(worker: Surroundings, type: string) {
   return worker.events.filter((event) => event.type === type);
@@ -35,7 +32,7 @@ function leaseKey(id: string): string {
 
 describe('release', () => {
   test.each(FAULTS)('$name - the split moves once, without an attempt (R4)', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', async (grant) => {
       await grant.commit({ watermark: 5 });
       await holdUntilAsked(grant);
@@ -67,7 +64,7 @@ describe('release', () => {
 
 describe('fail', () => {
   test.each(FAULTS)('$name - spends one attempt (R4)', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.has('s1'));
     const rules = fault.strike(a.client, transaction('fail'));
@@ -86,7 +83,7 @@ describe('fail', () => {
   });
 
   test.each(FAULTS)('$name at the cap - parks the split once (R28)', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['s1']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.has('s1'));
     const rules = fault.strike(a.client, transaction('fail'));
@@ -108,7 +105,7 @@ describe('quarantine', () => {
   test.each(FAULTS)(
     '$name - an owner that died at the cap is counted once (R28)',
     async (fault) => {
-      fleet = new Fleet({ planner: finalPlan(['s1', 's2']), config: { maxAttempts: 1 } });
+      await startFleet({ planner: finalPlan(['s1', 's2']), config: { maxAttempts: 1 } });
       let finish!: () => void;
       const isOver = new Promise<void>((resolve) => {
         finish = resolve;
@@ -141,24 +138,24 @@ describe('quarantine', () => {
 
 describe('a lease that no tenancy holds', () => {
   /** Puts a lease of a split under the session of a worker, as a claim does that landed after all. */
-  function plantLease(worker: SeamWorker, id: string, epoch: string): void {
+  async function plantLease(worker: SeamWorker, id: string, epoch: string): Promise<void> {
     const session = fleet.store.dump(fleet.keys.presence(worker.id as InstanceId))[0]!.session;
     const nonce = worker.coordinator.status().nonce as Nonce;
     const stamp = { instance: worker.id, nonce, write: 1_000 };
     const owner = worker.id as InstanceId;
     const record = { owner, nonce, epoch: epoch as Epoch, state: 'owned' } as const;
-    fleet.store.put(leaseKey(id), leaseCodec.encode(record, stamp), session);
+    await fleet.store.put(leaseKey(id), leaseCodec.encode(record, stamp), session);
   }
 
   test.each(FAULTS)('$name - is dropped once, alone, and the record stays (R12)', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     await fleet.until('both', () => a.held.size === 2);
     await a.coordinator.commit('s1', { watermark: 1, completed: true });
     await fleet.advance(1_000);
     const before = fleet.store.dump(fleet.keys.split('s1' as SplitId))[0];
     const rules = fault.strike(a.client, transaction('dropLease'));
-    plantLease(a, 's1', '1');
+    await plantLease(a, 's1', '1');
     await fleet.until('it is gone', () => fleet.lease('s1') === null, LEASE_MS);
     await fleet.advance(LEASE_MS);
     expect(hitsOf(rules)).toBe(fault.times);
@@ -171,7 +168,7 @@ describe('a lease that no tenancy holds', () => {
   });
 
   test('a late drop - never lands on the lease of a later tenancy (R12)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+    await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('both', () => fleet.leasesOf('a').length === 2);
     await fleet.operator().drain('a');
@@ -182,9 +179,9 @@ describe('a lease that no tenancy holds', () => {
     a.client.when(transaction('dropLease')).lateLanding(4_000, { times: 1 });
     a.client.when(transaction('dropLease')).loseBefore({ times: 2 });
     const stamp = { instance: 'a', nonce, write: 1_000 };
-    fleet.store.put(leaseKey('s1'), leaseCodec.encode(lease, stamp), record.session);
+    await fleet.store.put(leaseKey('s1'), leaseCodec.encode(lease, stamp), record.session);
     await fleet.until('the drop', () => a.client.log.some(({ fault }) => fault === 'lateLanding'));
-    fleet.store.remove(leaseKey('s1'));
+    await fleet.store.remove(leaseKey('s1'));
     await fleet.operator().undrain('a');
     await fleet.until('both again', () => fleet.leasesOf('a').length === 2, 3_500);
     await fleet.advance(2 * LEASE_MS);
@@ -196,7 +193,7 @@ describe('a lease that no tenancy holds', () => {
 
 describe('an ending asked for in the very moment of an event', () => {
   test('complete - a handler that completes before it waits for anything is heard with its progress', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     let completed = 'pending';
     const a = fleet.worker('a', (grant) => {
       const done = grant.complete({ watermark: 42, state: 'all' });
@@ -212,7 +209,7 @@ describe('an ending asked for in the very moment of an event', () => {
   });
 
   test('releaseDrained - a source that hands back inside the event is answered', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     let released = 'pending';
     a.coordinator.listen((event) => {
@@ -229,7 +226,7 @@ describe('an ending asked for in the very moment of an event', () => {
   });
 
   test('fail - an end asked for while the worker leaves for good is refused, never left open', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     const answers: string[] = [];
     a.coordinator.listen((event) => {
@@ -249,14 +246,14 @@ describe('an ending asked for in the very moment of an event', () => {
 
 describe('an ending that finds its record moved', () => {
   test('release - the record is adopted and released, so that no renewed lease stays behind (R4)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', async (grant) => {
       await grant.commit({ watermark: 7 });
       await holdUntilAsked(grant);
     });
     await fleet.until('a holds', () => fleet.split('s1')?.watermark === '7');
     const { key, value } = fleet.store.dump(fleet.keys.split('s1' as SplitId))[0]!;
-    fleet.store.put(key, value);
+    await fleet.store.put(key, value);
     await fleet.operator().drain('a');
     await fleet.until('released', () => fleet.lease('s1') === null);
     expect(fleet.split('s1')).toMatchObject({ epoch: '1', owner: null, watermark: '7' });
@@ -264,11 +261,11 @@ describe('an ending that finds its record moved', () => {
   });
 
   test('release - a foreign owner found at the first answer fences it (R2)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('a holds', () => fleet.leasesOf('a').length === 1);
     const { key, value } = fleet.store.dump(fleet.keys.split('s1' as SplitId))[0]!;
-    fleet.store.put(key, JSON.stringify({ ...JSON.parse(value), owner: 'z', epoch: '2' }));
+    await fleet.store.put(key, JSON.stringify({ ...JSON.parse(value), owner: 'z', epoch: '2' }));
     await fleet.operator().drain('a');
     await fleet.until('the end', () => eventsOf(a, 'lost').length > 0, 1_000);
     expect(eventsOf(a, 'lost')).toMatchObject([{ reason: 'fenced', epoch: '1' }]);

@@ -2,9 +2,9 @@
  * Writes whose answer is lost or late, or that land late, through the life of one worker (R1 to R4): it recognises what it
  * has written itself, and nothing happens twice.
  */
-import { afterEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import type { Handler } from '../../src/driver/worker.ts';
-import { finalPlan, Fleet, holdUntilAsked, LEASE_MS, type Surroundings } from '../support/fleet.ts';
+import { finalPlan, holdUntilAsked, LEASE_MS, type Surroundings } from '../support/fleet.ts';
 import {
   FAULTS,
   hitsOf,
@@ -13,10 +13,8 @@ import {
   type TransactionName,
   violations,
 } from '../support/faults.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 import { matches, type StoreCall } from '../../src/store/faults/rules.ts';
-
-let fleet: Fleet;
-afterEach(() => fleet.close());
 
 const OP_TIMEOUT_MS = 2_000;
 
@@ -83,7 +81,7 @@ describe.each(SOLO)('%s', (name, landsTimes) => {
   test.each(FAULTS)(
     '$name - is settled; nothing is lost, repeated or spent (R1, R2)',
     async (fault) => {
-      fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
+      await startFleet({ planner: finalPlan(['s1', 's2']) });
       const stored: string[] = [];
       const work = careful(stored);
       const a = fleet.worker('a', (grant) => (grant.split.id === 's1' ? work : slow)(grant));
@@ -96,7 +94,16 @@ describe.each(SOLO)('%s', (name, landsTimes) => {
         's1 runnable 20 at 20',
         's1 completed 30 done',
       ]);
-      expect(landings(fleet.store, name)).toHaveLength(landsTimes);
+      const landed = landings(fleet.store, name);
+      if (name === 'assign' && fleet.slackMs > 0) {
+        // How often there is something new depends on what is heard when; the same is never written twice (R25).
+        const splits = landed.map(
+          ({ value }) => (JSON.parse(value!) as { splits: string[] }).splits,
+        );
+        for (const [index, ids] of splits.entries()) expect(ids).not.toEqual(splits[index - 1]);
+      } else {
+        expect(landed).toHaveLength(landsTimes);
+      }
       expect(violations(fleet.store)).toEqual([]);
       for (const id of ['s1', 's2']) {
         expect(fleet.split(id)).toMatchObject({ epoch: '1', attempts: 0, status: 'completed' });
@@ -112,7 +119,7 @@ describe.each(SOLO)('%s', (name, landsTimes) => {
 
 describe('verdict', () => {
   test.each(FAULTS)('$name - is given once and heard once (R1, R23)', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('a split', () => a.held.has('s1'));
     const rules = fault.strike(a.client, transaction('verdict'));
@@ -131,7 +138,7 @@ describe('resign', () => {
   // The whole departure has one operation timeout: an answer after it comes too late for everything.
   const inTime = FAULTS.filter(({ name }) => !name.startsWith('answered only'));
   test.each(inTime)('$name - the key goes once, and the next leader is elected', async (fault) => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('a leader', () => fleet.leader() === 'a');
     const b = fleet.worker('b', holdUntilAsked);
@@ -150,7 +157,7 @@ describe('resign', () => {
   });
 
   test('never answered - the leader session is closed in time, and the key goes with it (R17)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('a leader', () => fleet.leader() === 'a');
     const b = fleet.worker('b', holdUntilAsked);
@@ -158,7 +165,7 @@ describe('resign', () => {
     a.client.when(transaction('resign')).loseBefore({ silent: true });
     void a.worker.stop();
     const tookMs = await fleet.until('the end of a', () => a.run.state !== 'pending', 10_000);
-    expect(tookMs).toBeLessThanOrEqual(OP_TIMEOUT_MS);
+    expect(tookMs).toBeLessThanOrEqual(OP_TIMEOUT_MS + fleet.slackMs);
     await fleet.until('another leader', () => fleet.leader() === 'b', 1_000);
     expect(landings(fleet.store, 'resign')).toHaveLength(0);
     expect(eventsOf(b, 'lost')).toEqual([]);
@@ -169,14 +176,14 @@ describe('a session that is gone while a write under it is on its way', () => {
   test.each(['announce', 'claim', 'elect'] as const)(
     '%s - its refusal ends no session opened since (R3, R11)',
     async (name) => {
-      fleet = new Fleet({ planner: finalPlan(['s1']), config: { opTimeoutMs: 4_000 } });
+      await startFleet({ planner: finalPlan(['s1']), config: { opTimeoutMs: 4_000 } });
       const a = fleet.worker('a', holdUntilAsked);
       let gone = 0;
       // The store ends its sessions just before the write comes, and refuses it; the worker hears that late.
       const strike = (call: StoreCall): boolean => {
         if (!matches(transaction(name), call)) return false;
         for (const id of fleet.store.liveSessions) {
-          fleet.store.expireSession(id);
+          void fleet.store.expireSession(id);
           gone += 1;
         }
         return true;

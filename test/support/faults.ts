@@ -2,10 +2,11 @@
  * Finds the transactions of the protocol (T1 to T14) in the calls of a client and in the history of a store, and checks
  * what must hold of every history.
  */
-import type { AuditRecord, MemoryStore } from '../../src/store/memory.ts';
+import type { AuditRecord } from '../../src/store/memory.ts';
+import type { WorldStore } from './world.ts';
 import type { FaultyStore, Matcher, Rule } from '../../src/store/faults.ts';
 import type { Txn, Write } from '../../src/store/port.ts';
-import { historyViolations } from './history-checks.ts';
+import { historyViolations } from '../../src/testing/checks/history-checks.ts';
 
 /** One transaction of the protocol; `fail` includes the one at the cap, `announce` excludes the parting mark. */
 export type TransactionName =
@@ -41,7 +42,7 @@ export function transaction(name: TransactionName, id?: string): Matcher {
 }
 
 /** Every landing of a transaction, oldest first, as the record of the key that it is named by. */
-export function landings(store: MemoryStore, name: TransactionName, id?: string): AuditRecord[] {
+export function landings(store: WorldStore, name: TransactionName, id?: string): AuditRecord[] {
   return grouped(store).flatMap((records) => {
     const written = new Map(records.map((record) => [kindOf(record.key), fieldsOf(record.value)]));
     const isWanted = nameOf(written) === name && (id === undefined || idOf(records[0]!.key) === id);
@@ -108,14 +109,14 @@ export function hitsOf(rules: readonly Rule[]): number {
 }
 
 /** What is wrong with the whole history of a store, whatever happened in it; empty when nothing is. */
-export function violations(store: MemoryStore): string[] {
+export function violations(store: WorldStore): string[] {
   return historyViolations(
     store.history().map((record) => ({ ...record, isByHand: record.cause === 'hand' })),
   );
 }
 
 /** The records of one revision that belong to one transaction: those of one split, or of one other key. */
-function grouped(store: MemoryStore): AuditRecord[][] {
+function grouped(store: WorldStore): AuditRecord[][] {
   const groups = new Map<string, AuditRecord[]>();
   for (const record of store.history()) {
     if (record.cause !== 'batch') continue;

@@ -1,9 +1,9 @@
 /**
- * A fleet of real workers over one memory store, on one virtual clock, in one process. Every worker has a client and a
- * clock of its own, which can go wrong by themselves. Time moves only in `advance` and `until`.
+ * A fleet of real workers over one store, on one clock, in one process: in memory on a virtual clock that moves only in
+ * `advance` and `until`, unless another world is given. Every worker has a client and a clock of its own, which can go wrong
+ * by themselves.
  */
-import { seededRandom } from '../../src/base/random.ts';
-import { type VirtualClock, virtualClock } from '../../src/base/virtual-clock.ts';
+import { type Random, seededRandom } from '../../src/base/random.ts';
 import type {
   CoordinationEvent,
   PlanAnswer,
@@ -29,12 +29,12 @@ import {
   splitCodec,
 } from '../../src/records/records.ts';
 import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
-import { type MemoryStore, memoryStore } from '../../src/store/memory.ts';
+import type { MemoryStore } from '../../src/store/memory.ts';
 import type { SplitId, InstanceId } from '../../src/base/ids.ts';
 import { type WorkerClock, workerClock } from '../../src/testing/worker-clock.ts';
+import { memoryWorld, type World, type WorldClock, type WorldStore } from './world.ts';
 
 export const JOB = 'job';
-const PREFIX = 'test';
 
 /** Short times that keep tests quick to read: a lease of 9 s, one operation 2 s. */
 export const CONFIG: Partial<WorkerConfig> = {
@@ -118,19 +118,44 @@ export interface WorkerSetup {
   readonly prefix?: string;
 }
 
-export class Fleet {
-  readonly clock: VirtualClock = virtualClock();
-  readonly store: MemoryStore;
-  readonly keys = jobKeys(PREFIX, JOB);
+export interface FleetOptions {
+  /** A final plan of four splits when absent. */
+  readonly planner?: Planner;
+  readonly config?: Partial<WorkerConfig>;
+  /** The test does something to the store that no other fleet may feel. */
+  readonly ownStore?: boolean;
+}
+
+/** A fleet over a store of whatever kind. */
+export type AnyFleet = Fleet<WorldStore>;
+
+export class Fleet<S extends WorldStore = MemoryStore> {
+  readonly clock: WorldClock;
+  readonly store: S;
+  readonly prefix: string;
+  readonly keys;
+  /** How much later than due something may happen; 0 on a virtual clock. */
+  readonly slackMs: number;
+  readonly #world: World<S>;
   readonly #config: Partial<WorkerConfig>;
   readonly #planner: Planner;
   readonly #stops: (() => Promise<unknown>)[] = [];
-  #seed = 1;
+  #seed: number;
 
-  constructor(options: { planner?: Planner; config?: Partial<WorkerConfig> } = {}) {
+  constructor(options?: FleetOptions);
+  constructor(options: FleetOptions, world: World<S>);
+  constructor(options: FleetOptions = {}, world?: World<S>) {
+    // Without a world of another kind, S is the memory store.
+    this.#world = world ?? (memoryWorld() as unknown as World<S>);
     this.#config = { ...CONFIG, ...options.config };
     this.#planner = options.planner ?? finalPlan(['s1', 's2', 's3', 's4']);
-    this.store = memoryStore({ clock: this.clock, keepAudit: true });
+    const { clock, store, prefix, seed, slackMs } = this.#world;
+    this.#seed = seed;
+    this.clock = clock;
+    this.store = store;
+    this.prefix = prefix;
+    this.keys = jobKeys(prefix, JOB);
+    this.slackMs = slackMs;
   }
 
   /** Starts a worker that runs `handler`. */
@@ -164,7 +189,14 @@ export class Fleet {
   }
 
   operator(): Operator {
-    return createOperator({ job: JOB, prefix: PREFIX, store: this.store, random: this.#random() });
+    const { prefix, store } = this;
+    return createOperator({ job: JOB, prefix, store, random: this.random() });
+  }
+
+  /** Another stream of random numbers. */
+  random(): Random {
+    this.#seed += 1;
+    return seededRandom(this.#seed);
   }
 
   /** Moves time on. */
@@ -172,7 +204,7 @@ export class Fleet {
     return this.clock.advance(ms);
   }
 
-  /** Moves time on until `condition` holds; fails when it does not within `withinMs`. */
+  /** Moves time on until `condition` holds; fails when it does not within `withinMs` and the slack of the world. */
   async until(
     what: string,
     condition: () => boolean,
@@ -182,18 +214,21 @@ export class Fleet {
     const startMs = this.clock.nowMs();
     await this.clock.settle();
     while (!condition()) {
-      if (this.clock.nowMs() - startMs >= withinMs) {
+      if (this.clock.nowMs() - startMs >= withinMs + this.slackMs) {
         throw new Error(`${what}: not within ${withinMs} ms\n${this.describe()}`);
       }
-      await this.clock.advance(stepMs);
+      await this.#world.step(stepMs);
     }
-    return this.clock.nowMs() - startMs;
+    const tookMs = this.clock.nowMs() - startMs;
+    // What made it hold may be known to a worker before it is known here.
+    if (this.slackMs > 0) await this.clock.settle();
+    return tookMs;
   }
 
   /** The store's keys, for failure messages. */
   describe(): string {
     return this.store
-      .dump(`${PREFIX}/`)
+      .dump(`${this.prefix}/`)
       .map((entry) => `${entry.key} @${entry.modRevision} ${entry.value.slice(0, 300)}`)
       .join('\n');
   }
@@ -233,9 +268,7 @@ export class Fleet {
 
   /** Stops every worker that still runs; frozen and crashed ones are left as they are. */
   async close(): Promise<void> {
-    const stops = Promise.allSettled(this.#stops.map((stop) => stop()));
-    for (let round = 0; round < 40; round += 1) await this.clock.advance(1_000);
-    await Promise.race([stops, Promise.resolve()]);
+    await this.#world.end(Promise.allSettled(this.#stops.map((stop) => stop())));
   }
 
   #read<T>(
@@ -248,14 +281,12 @@ export class Fleet {
     return decoded.kind === 'record' ? (decoded as { record: T }).record : null;
   }
 
-  #random() {
-    this.#seed += 1;
-    return seededRandom(this.#seed);
-  }
-
   #surroundings(id: string): Surroundings {
     const clock = workerClock(this.clock);
-    const client = faultyStore(this.store, { clock: this.clock, random: this.#random() });
+    const client = faultyStore(this.#world.connect(), {
+      clock: this.clock,
+      random: this.random(),
+    });
     return {
       id,
       client,
@@ -286,13 +317,13 @@ export class Fleet {
       };
     return {
       job: setup.job ?? JOB,
-      prefix: setup.prefix ?? PREFIX,
+      prefix: setup.prefix ?? this.prefix,
       store: around.client,
       instanceId: around.id,
       planner: setup.planner ?? this.#planner,
       config: { ...this.#config, ...setup.config },
       clock: around.clock,
-      random: this.#random(),
+      random: this.random(),
       logger: {
         debug: line('debug'),
         info: line('info'),

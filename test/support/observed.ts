@@ -11,7 +11,7 @@ import {
 } from '../../src/records/records.ts';
 import type { AuditRecord } from '../../src/store/memory.ts';
 import type { StoreCall } from '../../src/store/faults.ts';
-import type { Fleet, SeamWorker, Surroundings } from './fleet.ts';
+import type { AnyFleet, SeamWorker, Surroundings } from './fleet.ts';
 
 type EventOf<Type extends CoordinationEvent['type']> = Extract<CoordinationEvent, { type: Type }>;
 
@@ -31,7 +31,7 @@ export interface Happening {
 }
 
 /** One time line over all the workers given: what each tells from now on. */
-export function timeLine(fleet: Fleet, ...workers: readonly SeamWorker[]): Happening[] {
+export function timeLine(fleet: AnyFleet, ...workers: readonly SeamWorker[]): Happening[] {
   const happenings: Happening[] = [];
   for (const { id, coordinator } of workers) {
     coordinator.listen((event) => {
@@ -52,7 +52,7 @@ export function placesOf(
 }
 
 /** Every write of a key or below a prefix, oldest first. */
-export function writesOf(fleet: Fleet, prefix: string): readonly AuditRecord[] {
+export function writesOf(fleet: AnyFleet, prefix: string): readonly AuditRecord[] {
   return fleet.store.history(prefix);
 }
 
@@ -63,17 +63,17 @@ export interface Version<T> {
 }
 
 /** Every version of a split's record, oldest first. */
-export function versionsOfSplit(fleet: Fleet, id: string): Version<SplitRecord>[] {
+export function versionsOfSplit(fleet: AnyFleet, id: string): Version<SplitRecord>[] {
   return versions(fleet, `${fleet.keys.root}splits/${id}`, splitCodec.decode);
 }
 
 /** Every version of the plan, oldest first. */
-export function versionsOfPlan(fleet: Fleet): Version<PlanRecord>[] {
+export function versionsOfPlan(fleet: AnyFleet): Version<PlanRecord>[] {
   return versions(fleet, fleet.keys.plan, planCodec.decode);
 }
 
 function versions<T>(
-  fleet: Fleet,
+  fleet: AnyFleet,
   key: string,
   decode: (text: string) => { kind: string },
 ): Version<T>[] {
@@ -92,12 +92,12 @@ export function writerOf(write: AuditRecord): string | null {
 }
 
 /** The session on which a worker's presence hangs. */
-export function sessionOf(fleet: Fleet, instance: string): SessionId {
+export function sessionOf(fleet: AnyFleet, instance: string): SessionId {
   return fleet.store.dump(fleet.keys.presence(instance as InstanceId))[0]!.session!;
 }
 
 /** The session on which the leader key hangs. */
-export function leaderSession(fleet: Fleet): SessionId {
+export function leaderSession(fleet: AnyFleet): SessionId {
   return fleet.store.dump(fleet.keys.leader)[0]!.session!;
 }
 
@@ -107,7 +107,10 @@ export function isLeaderWrite(call: StoreCall): boolean {
 }
 
 /** Ids under one kind of key, ascending. */
-export function idsUnder(fleet: Fleet, kind: 'specs' | 'splits' | 'leases' | 'parked'): string[] {
+export function idsUnder(
+  fleet: AnyFleet,
+  kind: 'specs' | 'splits' | 'leases' | 'parked',
+): string[] {
   const prefix = `${fleet.keys.root}${kind}/`;
   return fleet.store.dump(prefix).map(({ key }) => key.slice(prefix.length));
 }
@@ -130,7 +133,7 @@ export function deferred<T = void>(): Deferred<T> {
 }
 
 /** Resolves when this much of the fleet's time has passed. */
-export function pass(fleet: Fleet, ms: number): Promise<void> {
+export function pass(fleet: AnyFleet, ms: number): Promise<void> {
   return new Promise((resolve) => {
     fleet.clock.setTimeout(() => {
       resolve();

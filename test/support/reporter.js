@@ -4,13 +4,16 @@
  * Prints `N passed, N failed, N skipped` as the last line of standard output. A test file that could not run counts as
  * one failed; pending and todo tests count as skipped.
  *
- * After a full run (no filter of any kind) every test named in test/SCENARIOS.md must have passed, or Jest exits
- * non-zero. Plain JavaScript, because Jest loads reporters without a transform. Tests: test/tidy.test.ts.
+ * After a full run (no filter of any kind) every test named in test/SCENARIOS.md must have passed in memory, and the handful
+ * on etcd; after a full `npm run soak` every one for both stores must have passed on etcd. Otherwise Jest exits non-zero.
+ * Plain JavaScript, because Jest loads reporters without a transform. Tests: test/tidy.test.ts.
  */
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const SCENARIOS = 'test/SCENARIOS.md';
+/** The test files that run scenarios on etcd. */
+const SCENARIOS_ON_ETCD = /[\\/]etcd[\\/]scenarios\.(test|soak)\.ts$/;
 
 /**
  * Splits a markdown table row into trimmed cells; `\|` is a pipe inside a cell.
@@ -51,6 +54,21 @@ export function promisedTests(markdown) {
 }
 
 /**
+ * The promised tests that must pass on a real etcd too: those with `both` in the column before the last.
+ *
+ * @param {string} markdown
+ * @param {boolean} isHandful  Only the first of each heading, as `npm test` runs them.
+ * @returns {string[]}
+ */
+export function titlesOnEtcd(markdown, isHandful) {
+  return markdown.split(/^## /m).flatMap((part) => {
+    const rows = part.split('\n').filter((line) => cellsOf(line).at(-2) === 'both');
+    const { titles } = promisedTests(rows.join('\n'));
+    return isHandful ? titles.slice(0, 1) : titles;
+  });
+}
+
+/**
  * Says what test/SCENARIOS.md promises and this run did not show, one sentence a line. Empty when the promise is kept.
  *
  * @param {string} markdown
@@ -68,6 +86,20 @@ export function brokenPromises(markdown, passed) {
 }
 
 /**
+ * The same for the tests that must pass on etcd.
+ *
+ * @param {string} markdown
+ * @param {ReadonlySet<string>} passed
+ * @param {boolean} isHandful
+ * @returns {string[]}
+ */
+function brokenOnEtcd(markdown, passed, isHandful) {
+  return titlesOnEtcd(markdown, isHandful)
+    .filter((title) => !passed.has(title))
+    .map((title) => `no test of this name passed on etcd: ${title}`);
+}
+
+/**
  * @param {import('@jest/reporters').AggregatedResult} results
  * @returns {string}
  */
@@ -78,16 +110,17 @@ export function summaryOf(results) {
 }
 
 /**
- * Whether every test of the project was asked for.
+ * Whether every test of the project, or every long one, was asked for.
  *
  * @param {import('@jest/reporters').Config.GlobalConfig} config
+ * @param {string} pattern  `soak` for the long ones, as the script gives it.
  * @returns {boolean}
  */
-function isFullRun(config) {
+function isFullRun(config, pattern = '') {
   return !(
-    config.testPathPatterns.patterns.length > 0 ||
+    config.testPathPatterns.patterns.join(' ') !== pattern ||
+    config.nonFlagArgs.join(' ') !== pattern ||
     config.testNamePattern ||
-    config.nonFlagArgs.length > 0 ||
     config.runTestsByPath ||
     config.findRelatedTests ||
     config.onlyChanged ||
@@ -96,6 +129,23 @@ function isFullRun(config) {
     config.shard ||
     config.watch ||
     config.watchAll
+  );
+}
+
+/**
+ * Own titles and full names of the tests that passed.
+ *
+ * @param {import('@jest/reporters').AggregatedResult} results
+ * @param {boolean} isOnEtcd
+ * @returns {Set<string>}
+ */
+function passedIn(results, isOnEtcd) {
+  return new Set(
+    results.testResults
+      .filter((suite) => SCENARIOS_ON_ETCD.test(suite.testFilePath) === isOnEtcd)
+      .flatMap((suite) => suite.testResults)
+      .filter((test) => test.status === 'passed')
+      .flatMap((test) => [test.title, test.fullName]),
   );
 }
 
@@ -122,12 +172,13 @@ export default class SummaryLineReporter {
   onRunComplete(_contexts, results) {
     this.#summary = summaryOf(results);
     const file = path.join(this.config.rootDir, SCENARIOS);
-    if (!isFullRun(this.config) || !existsSync(file)) return;
-    const passed = results.testResults
-      .flatMap((suite) => suite.testResults)
-      .filter((test) => test.status === 'passed')
-      .flatMap((test) => [test.title, test.fullName]);
-    const problems = brokenPromises(readFileSync(file, 'utf8'), new Set(passed));
+    const isSoak = isFullRun(this.config, 'soak');
+    if (!(isSoak || isFullRun(this.config)) || !existsSync(file)) return;
+    const markdown = readFileSync(file, 'utf8');
+    const problems = [
+      ...(isSoak ? [] : brokenPromises(markdown, passedIn(results, false))),
+      ...brokenOnEtcd(markdown, passedIn(results, true), !isSoak),
+    ];
     if (problems.length === 0) return;
     const text = problems.map((problem) => `${SCENARIOS}: ${problem}`).join('\n');
     process.stdout.write(`\n${text}\n`);

@@ -6,7 +6,7 @@ import type { CoordinationEvent } from '../../src/coordinator/api.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import type { AuditRecord } from '../../src/store/memory.ts';
 import {
-  type Fleet,
+  type AnyFleet,
   type HandledWorker,
   type SeamWorker,
   type Surroundings,
@@ -57,7 +57,7 @@ function ignoreFenced(error: unknown): void {
 
 /** The code a promise is refused with; fails when it is not refused while time moves on by at most `withinMs`. */
 export async function refusalOf(
-  fleet: Fleet,
+  fleet: AnyFleet,
   promise: Promise<unknown>,
   withinMs = 1_000,
 ): Promise<string> {
@@ -81,7 +81,7 @@ export function eventsOf<Type extends CoordinationEvent['type']>(
 }
 
 /** The session that a worker's presence hangs on now. */
-export function sessionOf(fleet: Fleet, instance: string): string | null {
+export function sessionOf(fleet: AnyFleet, instance: string): string | null {
   const key = `${fleet.keys.root}workers/${instance}`;
   return fleet.store.dump(key).find((entry) => entry.key === key)?.session ?? null;
 }
@@ -98,13 +98,13 @@ export function lastRenewalAtMs({ client }: Surroundings, session: string): numb
 }
 
 /** What a split's stored record reads, byte for byte. */
-export function storedText(fleet: Fleet, id: string): string {
+export function storedText(fleet: AnyFleet, id: string): string {
   const key = fleet.keys.split(id as SplitId);
   return fleet.store.dump(key).find((entry) => entry.key === key)!.value;
 }
 
 /** The owners a split had, in the order of its epochs; one that claimed it again counts again. */
-export function ownersOf(fleet: Fleet, id: string): string[] {
+export function ownersOf(fleet: AnyFleet, id: string): string[] {
   const owners: string[] = [];
   let epoch: string | null = null;
   for (const { key, value } of fleet.store.history(fleet.keys.split(id as SplitId))) {
@@ -118,7 +118,7 @@ export function ownersOf(fleet: Fleet, id: string): string[] {
 }
 
 /** Writes of assignments since `fromMs`. */
-export function assignmentWrites(fleet: Fleet, fromMs: number): readonly AuditRecord[] {
+export function assignmentWrites(fleet: AnyFleet, fromMs: number): readonly AuditRecord[] {
   return fleet.store
     .history(`${fleet.keys.root}assign/`)
     .filter((record) => record.atMs > fromMs && record.cause === 'batch');
@@ -147,7 +147,12 @@ export class Journal {
     );
   }
 
-  note(fleet: Fleet, worker: string, grant: Grant, line: Pick<JournalLine, 'did' | 'watermark'>) {
+  note(
+    fleet: AnyFleet,
+    worker: string,
+    grant: Grant,
+    line: Pick<JournalLine, 'did' | 'watermark'>,
+  ) {
     const split = grant.split.id;
     this.lines.push({ atMs: fleet.clock.nowMs(), worker, split, epoch: grant.epoch, ...line });
     const running = this.#running.get(split) ?? [];
@@ -192,7 +197,7 @@ export interface StepOptions {
 
 /** Starts a worker whose handler commits step by step on the worker's own clock, and hands back when asked. */
 export function stepWorker(
-  fleet: Fleet,
+  fleet: AnyFleet,
   id: string,
   journal: Journal,
   { stepMs = 500, drainMs = 0, end }: StepOptions = {},

@@ -6,22 +6,23 @@ import type { Epoch } from '../../src/base/decimals.ts';
 import type { InstanceId, Nonce, SplitId } from '../../src/base/ids.ts';
 import { looksAt, type StoreCall, writesTo } from '../../src/store/faults.ts';
 import type { Write } from '../../src/store/port.ts';
-import { Fleet, LEASE_MS, type SeamWorker } from './fleet.ts';
+import { type AnyFleet, LEASE_MS, type SeamWorker } from './fleet.ts';
 import { OPERATION_MS } from './departures.ts';
+import { startFleet } from './scenario.ts';
 
 /** One state of one chart, and the way there. */
 export interface StateCase {
   /** `<chart>.<state>`, as `status()` shows it. */
   readonly name: string;
   /** Starts the fleet; resolves once worker `a` is in the state. */
-  reach(): Promise<{ fleet: Fleet; a: SeamWorker }>;
+  reach(): Promise<{ fleet: AnyFleet; a: SeamWorker }>;
   /** True while `a` is in the state. */
   holds(a: SeamWorker): boolean;
 }
 
 const LOST = { silent: true } as const;
 
-const keyStarts = (fleet: Fleet, kind: string) => (key: string) =>
+const keyStarts = (fleet: AnyFleet, kind: string) => (key: string) =>
   key.startsWith(`${fleet.keys.root}${kind}`);
 
 function writesOf(call: StoreCall): Write[] {
@@ -29,7 +30,7 @@ function writesOf(call: StoreCall): Write[] {
 }
 
 /** Writes of the plan alone: not the election, which writes the leader key too. */
-function publishes(fleet: Fleet): (call: StoreCall) => boolean {
+function publishes(fleet: AnyFleet): (call: StoreCall) => boolean {
   return (call) => {
     const keys = writesOf(call).map((write) => ('put' in write ? write.put : write.delete));
     return keys.includes(fleet.keys.plan) && !keys.includes(fleet.keys.leader);
@@ -60,11 +61,11 @@ const peerIn =
 interface Way {
   readonly planner?: Planner;
   /** Before `a` starts. */
-  before?(fleet: Fleet): Promise<void> | void;
+  before?(fleet: AnyFleet): Promise<void> | void;
   /** Right after `a` was started. */
-  started?(fleet: Fleet, a: SeamWorker): void;
+  started?(fleet: AnyFleet, a: SeamWorker): void;
   /** Once `a` holds all four splits and everything is at rest. */
-  then?(fleet: Fleet, a: SeamWorker): Promise<void> | void;
+  then?(fleet: AnyFleet, a: SeamWorker): Promise<void> | void;
 }
 
 function way(name: string, holds: (a: SeamWorker) => boolean, steps: Way = {}): StateCase {
@@ -72,7 +73,7 @@ function way(name: string, holds: (a: SeamWorker) => boolean, steps: Way = {}): 
     name,
     holds,
     reach: async () => {
-      const fleet = new Fleet(steps.planner === undefined ? {} : { planner: steps.planner });
+      const fleet = await startFleet(steps.planner === undefined ? {} : { planner: steps.planner });
       await steps.before?.(fleet);
       const a = fleet.seam('a');
       steps.started?.(fleet, a);
@@ -106,7 +107,7 @@ const brokenPlanner: Planner = {
 };
 
 /** A lease of somebody who is not there. */
-function foreignLease(fleet: Fleet): void {
+async function foreignLease(fleet: AnyFleet): Promise<void> {
   const stamp = { instance: 'z', nonce: 'n', write: 1 };
   const lease = {
     owner: 'z' as InstanceId,
@@ -114,11 +115,11 @@ function foreignLease(fleet: Fleet): void {
     epoch: '1' as Epoch,
     state: 'owned' as const,
   };
-  fleet.store.put(fleet.keys.lease('s1' as SplitId), leaseCodec.encode(lease, stamp));
+  await fleet.store.put(fleet.keys.lease('s1' as SplitId), leaseCodec.encode(lease, stamp));
 }
 
 /** Another worker that leads before `a` comes. */
-async function otherLeads(fleet: Fleet): Promise<void> {
+async function otherLeads(fleet: AnyFleet): Promise<void> {
   const b = fleet.seam('b', { config: { maxInFlight: 0 } });
   await fleet.until('b leads', () => b.coordinator.status().isLeading);
 }
@@ -248,9 +249,9 @@ export const LEADER_CASES: readonly StateCase[] = [
     },
   }),
   way('leader.deposed', leaderIn('deposed'), {
-    then: (fleet, a) => {
+    then: async (fleet, a) => {
       a.client.when('closeSession').loseBefore(LOST);
-      fleet.store.remove(fleet.keys.leader);
+      await fleet.store.remove(fleet.keys.leader);
     },
   }),
 ];
@@ -276,7 +277,7 @@ export const PRESENCE_CASES: readonly StateCase[] = [
     then: async (fleet, a) => {
       a.client.when('openSession').loseBefore(LOST);
       const presence = fleet.store.dump(fleet.keys.presence('a' as InstanceId))[0]!;
-      fleet.store.expireSession(presence.session!);
+      await fleet.store.expireSession(presence.session!);
       await fleet.advance(LEASE_MS / 2);
     },
   }),
@@ -289,9 +290,9 @@ export const PRESENCE_CASES: readonly StateCase[] = [
 
 export const PEER_CASES: readonly StateCase[] = ['present', 'withheld', 'gone'].map((state) =>
   way(`peer.${state}`, peerIn(state), {
-    then: async (fleet) => {
+    then: async (fleet, a) => {
       const b = fleet.seam('b');
-      await fleet.advance(1_000);
+      await fleet.until('b is seen', () => peerIn('present')(a));
       if (state !== 'present') b.crash();
     },
   }),

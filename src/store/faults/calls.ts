@@ -1,7 +1,7 @@
 /** Carries the calls of one faulty client to the store and their answers back. */
 import { type ErrorCode, isLeaseholdError, LeaseholdError } from '../../base/errors.ts';
 import type { Link } from './link.ts';
-import type { CallFault, LossOptions, RuleBook, StoreCall } from './rules.ts';
+import type { CallFault, LossOptions, RuleBook, Span, StoreCall } from './rules.ts';
 
 /** One call in the log of a client. */
 export interface LoggedCall {
@@ -32,17 +32,24 @@ interface Flight {
   readonly reject: (error: unknown) => void;
 }
 
+/** How calls go when nothing goes wrong. */
+export interface CallsOptions {
+  readonly enforcesTimeouts: boolean;
+  /** What each way takes. */
+  readonly latency: Span;
+}
+
 /** All calls of one client. A call ends once; what arrives for it later is dropped. */
 export class Calls {
   readonly #link: Link;
   readonly #rules: RuleBook;
-  readonly #enforcesTimeouts: boolean;
+  readonly #options: CallsOptions;
   readonly #flights = new Set<Flight>();
 
-  constructor(link: Link, rules: RuleBook, enforcesTimeouts: boolean) {
+  constructor(link: Link, rules: RuleBook, options: CallsOptions) {
     this.#link = link;
     this.#rules = rules;
-    this.#enforcesTimeouts = enforcesTimeouts;
+    this.#options = options;
   }
 
   /** Calls that have no answer yet. */
@@ -66,6 +73,7 @@ export class Calls {
       const trip = new Trip(sending, {
         link: this.#link,
         rules: this.#rules,
+        latency: this.#options.latency,
         end: (answer, settle) => {
           if (!this.#flights.delete(flight)) return;
           cancelDeadline();
@@ -73,7 +81,7 @@ export class Calls {
           settle(resolve, reject);
         },
       });
-      if (this.#enforcesTimeouts) {
+      if (this.#options.enforcesTimeouts) {
         const expire = (): void => trip.fail(lossError(entry.call));
         cancelDeadline = this.#link.after(timeoutMs, expire);
       }
@@ -96,6 +104,7 @@ export class Calls {
 interface TripContext<Answer> {
   readonly link: Link;
   readonly rules: RuleBook;
+  readonly latency: Span;
   /** Settles the call, unless it is settled. */
   readonly end: (
     answer: string,
@@ -130,11 +139,11 @@ class Trip<Answer> {
   }
 
   #follow(fault: CallFault | undefined): void {
-    const { link, rules } = this.#context;
+    const { link, rules, latency } = this.#context;
     const land = (): void => this.#reach(() => undefined);
     switch (fault?.kind) {
       case undefined:
-        this.#send(0);
+        link.after(rules.draw(latency), () => this.#send(rules.draw(latency)));
         break;
       case 'delay':
         link.after(rules.draw(fault.span), () => this.#send(0));
@@ -205,6 +214,7 @@ class Trip<Answer> {
 
   #losePartitioned(loss: LossOptions): void {
     this.#sending.entry.fault ??= 'partition';
+    this.#context.rules.count('partition');
     this.#lose(loss);
   }
 

@@ -115,6 +115,8 @@ export class RuleBook {
   readonly #random: Random;
   readonly #callRules = new Set<ActiveRule<CallFault>>();
   readonly #eventRules = new Set<ActiveRule<EventFault>>();
+  /** How often each kind of fault has struck. */
+  readonly struck: Record<string, number> = {};
 
   constructor(random: Random) {
     this.#random = random;
@@ -152,6 +154,11 @@ export class RuleBook {
     this.#eventRules.clear();
   }
 
+  /** Counts a fault that struck. */
+  count(kind: string): void {
+    this.struck[kind] = (this.struck[kind] ?? 0) + 1;
+  }
+
   /** What happens to a call; undefined when nothing does. */
   forCall(call: StoreCall): CallFault | undefined {
     return this.#pick(this.#callRules, call);
@@ -169,11 +176,15 @@ export class RuleBook {
     return msMin + this.#random.next() * (msMax - msMin);
   }
 
-  #pick<Fault>(rules: Set<ActiveRule<Fault>>, call: StoreCall): Fault | undefined {
+  #pick<Fault extends { readonly kind: string }>(
+    rules: Set<ActiveRule<Fault>>,
+    call: StoreCall,
+  ): Fault | undefined {
     for (const rule of rules) {
       if (!rule.matches(call)) continue;
       if (rule.chance < 1 && this.#random.next() >= rule.chance) continue;
       rule.hits += 1;
+      this.count(rule.fault.kind);
       if (rule.hits === rule.times) rules.delete(rule);
       return rule.fault;
     }

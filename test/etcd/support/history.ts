@@ -4,8 +4,8 @@
  */
 import type { ClientRequest } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { historyViolations } from '../../support/history-checks.ts';
-import type { HistoryEntry } from '../../support/history-checks.ts';
+import { historyViolations } from '../../../src/testing/checks/history-checks.ts';
+import type { HistoryEntry } from '../../../src/testing/checks/history-checks.ts';
 import { atEnd } from './cleanup.ts';
 import { FIRST_KEY, keyValueOf, positionOf } from './gateway.ts';
 import type { Gateway, Json, KeyValue, Position } from './gateway.ts';
@@ -18,9 +18,14 @@ export interface RecordedEntry extends HistoryEntry {
   readonly createRevision: bigint;
 }
 
+/** A version, and when it was heard of on the monotonic clock of this process. */
+export interface HeardEntry extends RecordedEntry {
+  readonly heardMs: number;
+}
+
 export interface HistoryRecorder {
   /** Everything seen so far, oldest first. */
-  readonly entries: readonly RecordedEntry[];
+  readonly entries: readonly HeardEntry[];
   /** Waits until everything that has been answered by now is recorded. */
   settled(timeoutMs?: number): Promise<void>;
   /** What shows that something is missing; empty when every revision and every version is there. */
@@ -40,7 +45,7 @@ export function startRecorder(gateways: Gateway | readonly Gateway[]): HistoryRe
 }
 
 class WatchRecorder implements HistoryRecorder {
-  readonly entries: RecordedEntry[] = [];
+  readonly entries: HeardEntry[] = [];
   readonly #gateways: readonly Gateway[];
   readonly #done: Promise<void>;
   readonly #forget: () => void;
@@ -202,6 +207,7 @@ class WatchRecorder implements HistoryRecorder {
       session: kv.lease === 0n ? null : String(kv.lease),
       version: isDelete ? 0n : kv.version,
       createRevision: isDelete ? 0n : kv.createRevision,
+      heardMs: performance.now(),
     });
     this.#store = { clusterId: this.#store!.clusterId, revision: kv.modRevision };
   }

@@ -1,0 +1,162 @@
+/** What must hold of the processes of a fleet: who leads, how they leave, and which of them can know what they hold. */
+import type { Verdict } from '../../coordinator/api.ts';
+import type { PlanRecord } from '../../records/records.ts';
+import type { Version } from './key-states.ts';
+import type { Happening } from './time-line.ts';
+
+/** One broken promise. */
+export interface Broken {
+  readonly check: string;
+  readonly text: string;
+}
+
+/** What a fleet has promised, in milliseconds. */
+export interface Promises {
+  readonly leaseMs: number;
+  /** The longest that a stop takes. */
+  readonly stopMs: number;
+}
+
+/** A process as its time line shows it. */
+export interface ProcessState {
+  readonly instance: string;
+  readonly nonce: string;
+  state: 'running' | 'frozen' | 'dead' | 'gone';
+  isLeading: boolean;
+  hasTwin: boolean;
+  /** When it was last disturbed so that it cannot know what it holds; -Infinity for never. */
+  disturbedAtMs: number;
+  stopAskedAtMs: number | null;
+}
+
+type HappeningOf<Kind extends Happening['kind']> = Extract<Happening, { kind: Kind }>;
+
+export class ProcessChecker {
+  readonly #promises: Promises;
+  readonly #processes = new Map<number, ProcessState>();
+  readonly #verdicts = new Set<string>();
+
+  constructor(promises: Promises) {
+    this.#promises = promises;
+  }
+
+  /** A process that has started. */
+  get(process: number): ProcessState {
+    return this.#processes.get(process)!;
+  }
+
+  /** True when nothing has kept a process from knowing what it holds, for long enough before `sinceMs`. */
+  isSound(process: ProcessState, sinceMs: number): boolean {
+    const { leaseMs } = this.#promises;
+    return (
+      process.state === 'running' &&
+      !process.hasTwin &&
+      process.disturbedAtMs < sinceMs - 2 * leaseMs
+    );
+  }
+
+  /** Takes a version of the plan in. */
+  planned({ after }: Version): void {
+    const plan = after?.record as PlanRecord | undefined;
+    if (plan === undefined || plan.verdict === null) return;
+    const { verdict } = plan;
+    const { kind, completed, quarantined, ids } = verdict;
+    this.#verdicts.add(JSON.stringify([kind, completed, quarantined, ids]));
+  }
+
+  /** What is wrong with one happening. */
+  *heard(happening: Happening): Generator<Broken> {
+    switch (happening.kind) {
+      case 'started':
+        this.#started(happening);
+        return;
+      case 'crashed':
+        this.get(happening.process).state = 'dead';
+        return;
+      case 'disturbed':
+        this.#disturbed(happening);
+        return;
+      case 'thawed':
+        this.get(happening.process).state = 'running';
+        this.get(happening.process).disturbedAtMs = happening.atMs;
+        return;
+      case 'leads':
+        yield* this.#leads(happening.process, happening.atMs);
+        return;
+      case 'leadsNoMore':
+        this.get(happening.process).isLeading = false;
+        return;
+      case 'stopAsked':
+        this.get(happening.process).stopAskedAtMs = happening.atMs;
+        return;
+      case 'left':
+        yield* this.#left(happening);
+        return;
+      default:
+    }
+  }
+
+  #started({ process, instance, nonce }: HappeningOf<'started'>): void {
+    let hasTwin = false;
+    for (const other of this.#processes.values()) {
+      const isAlive = other.state === 'running' || other.state === 'frozen';
+      if (other.instance !== instance || !isAlive) continue;
+      // What one of them takes from the other is theirs to settle (R14).
+      hasTwin = true;
+      other.hasTwin = true;
+    }
+    this.#processes.set(process, {
+      instance,
+      nonce,
+      state: 'running',
+      isLeading: false,
+      hasTwin,
+      disturbedAtMs: -Infinity,
+      stopAskedAtMs: null,
+    });
+  }
+
+  #disturbed(happening: HappeningOf<'disturbed'>): void {
+    const process = this.get(happening.process);
+    if (happening.by !== 'robbed') process.state = 'frozen';
+    process.disturbedAtMs = happening.atMs;
+  }
+
+  *#leads(process: number, atMs: number): Iterable<Broken> {
+    const leader = this.get(process);
+    leader.isLeading = true;
+    for (const [number, other] of this.#processes) {
+      if (number === process || !other.isLeading || !this.isSound(other, atMs)) continue;
+      yield broken('two leaders', `${leader.instance} leads while ${other.instance} still does`);
+    }
+  }
+
+  *#left({ process, atMs, verdict, code }: HappeningOf<'left'>): Iterable<Broken> {
+    const one = this.get(process);
+    one.state = 'gone';
+    one.isLeading = false;
+    const isExpected =
+      code === null ||
+      code === 'E_STARTUP_EXHAUSTED' ||
+      (code === 'E_STOPPED' && one.stopAskedAtMs !== null) ||
+      (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin);
+    if (!isExpected) yield broken('failed', `${one.instance} ended with ${code}`);
+    if (verdict !== null && !this.#verdicts.has(nameOf(verdict))) {
+      const told = JSON.stringify(verdict);
+      yield broken('verdict', `${one.instance} was told ${told}, which no plan said`);
+    }
+    const askedAtMs = one.stopAskedAtMs;
+    if (askedAtMs === null || one.disturbedAtMs >= askedAtMs) return;
+    if (atMs - askedAtMs > this.#promises.stopMs) {
+      yield broken('stop', `${one.instance} took ${Math.round(atMs - askedAtMs)} ms to stop`);
+    }
+  }
+}
+
+export function broken(check: string, text: string): Broken {
+  return { check, text };
+}
+
+function nameOf({ kind, completed, quarantined, quarantinedIds }: Verdict): string {
+  return JSON.stringify([kind, completed, quarantined, quarantinedIds]);
+}

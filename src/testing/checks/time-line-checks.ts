@@ -1,0 +1,270 @@
+/**
+ * What must hold between the handlers of a fleet and the store: checked on the time line of its processes and on the
+ * history of the store, read together in one pass.
+ */
+import type { LeaseRecord, SplitRecord } from '../../records/records.ts';
+import { compareWatermarks } from '../../protocol/tenancy-records.ts';
+import type { Version } from './key-states.ts';
+import { type Broken, broken, ProcessChecker, type Promises } from './process-checks.ts';
+import type { Happening } from './time-line.ts';
+
+export type { Broken, Promises } from './process-checks.ts';
+
+interface TenancyState {
+  readonly process: number;
+  readonly split: string;
+  readonly epoch: string;
+  readonly grantedAtMs: number;
+  readonly asked: Set<string>;
+  isLost: boolean;
+  /** The handler has ended the tenancy itself, and only waits for the answer. */
+  isEnding: boolean;
+}
+
+/** What the store holds of one epoch of a split. */
+interface EpochState {
+  readonly claimedWatermark: string | null;
+  watermark: string | null;
+  isCompleted: boolean;
+}
+
+type HappeningOf<Kind extends Happening['kind']> = Extract<Happening, { kind: Kind }>;
+
+/** One pass over a run. */
+export class TimeLineChecker {
+  readonly #processes: ProcessChecker;
+  readonly #tenancies: TenancyState[] = [];
+  /** Tenancies of each split whose handler has not returned. */
+  readonly #open = new Map<string, TenancyState[]>();
+  readonly #epochs = new Map<string, EpochState>();
+  readonly #records = new Map<string, SplitRecord>();
+  readonly #leases = new Map<string, LeaseRecord>();
+  #isAtRest = false;
+
+  constructor(promises: Promises) {
+    this.#processes = new ProcessChecker(promises);
+  }
+
+  /** What is wrong with the writes of one revision. */
+  *read(versions: readonly (Version & { readonly cause: string })[]): Generator<Broken> {
+    for (const version of versions) {
+      if (this.#isAtRest && MOVES.has(version.kind)) {
+        yield broken('rest', `${version.entry.key} was written though nothing had to move`);
+      }
+      if (version.kind === 'plan') this.#processes.planned(version);
+      else if (version.kind === 'splits') yield* this.#takeSplit(version);
+      else if (version.kind === 'leases') yield* this.#takeLease(version);
+    }
+  }
+
+  /** What is wrong with one happening, after everything that was written before it was read. */
+  *heard(happening: Happening): Generator<Broken> {
+    switch (happening.kind) {
+      case 'crashed':
+        this.#forget(happening.process);
+        yield* this.#processes.heard(happening);
+        return;
+      case 'granted':
+        yield* this.#granted(happening);
+        return;
+      case 'lost':
+        this.#tenancies[happening.tenancy]!.isLost = true;
+        return;
+      case 'returned':
+        this.#returned(happening.tenancy);
+        return;
+      case 'asked':
+        this.#asked(happening);
+        return;
+      case 'accepted':
+        yield* this.#accepted(happening);
+        return;
+      case 'refused':
+        return;
+      case 'wrote': {
+        const { split, epoch, isLost } = this.#tenancies[happening.tenancy]!;
+        if (!isLost) return;
+        yield broken(
+          'write after loss',
+          `the handler of ${split} at epoch ${epoch} wrote ${happening.what} after its grant was lost`,
+        );
+        return;
+      }
+      case 'rests':
+        yield* this.#rests();
+        this.#isAtRest = true;
+        return;
+      case 'restIsOver':
+        this.#isAtRest = false;
+        return;
+      case 'uncaught':
+        yield broken('uncaught', happening.text);
+        return;
+      default:
+        yield* this.#processes.heard(happening);
+    }
+  }
+
+  *#granted(happening: HappeningOf<'granted'>): Iterable<Broken> {
+    const { split, epoch, process } = happening;
+    const one = this.#processes.get(process);
+    const what = `${one.instance} was granted ${split} at epoch ${epoch}`;
+    const tenancy: TenancyState = {
+      process,
+      split,
+      epoch,
+      grantedAtMs: happening.atMs,
+      asked: new Set(),
+      isLost: false,
+      isEnding: false,
+    };
+    this.#tenancies[happening.tenancy] = tenancy;
+    const others = this.#open.get(split) ?? [];
+    this.#open.set(split, [...others, tenancy]);
+    if (one.state === 'gone') yield broken('after leaving', `${what} after it had left`);
+    for (const other of others) yield* this.#overlap(other, tenancy, what);
+    const state = this.#epochs.get(`${split} ${epoch}`);
+    if (state === undefined) {
+      yield broken('grant', `${what}, which nobody has claimed`);
+    } else if (state.claimedWatermark !== happening.watermark) {
+      yield broken(
+        'resume',
+        `${what} at ${happening.watermark}, and the record was at ${state.claimedWatermark}`,
+      );
+    }
+    const record = this.#records.get(split);
+    const isCurrent = record?.epoch === epoch && record.nonce === one.nonce;
+    if (!isCurrent && this.#processes.isSound(one, happening.atMs)) {
+      yield broken('grant', `${what}, but the record is at ${record?.epoch} of ${record?.owner}`);
+    }
+  }
+
+  /** Two handlers of one split at once (invariant 3). */
+  *#overlap(other: TenancyState, tenancy: TenancyState, what: string): Iterable<Broken> {
+    if (other.process === tenancy.process) {
+      yield broken('twin handlers', `${what} while its handler of epoch ${other.epoch} still runs`);
+      return;
+    }
+    const owner = this.#processes.get(other.process);
+    if (other.isLost || other.isEnding || !this.#processes.isSound(owner, other.grantedAtMs))
+      return;
+    yield broken('overlap', `${what} while ${owner.instance} holds it at epoch ${other.epoch}`);
+  }
+
+  #asked({ tenancy, what, watermark }: HappeningOf<'asked'>): void {
+    const one = this.#tenancies[tenancy]!;
+    if (watermark !== null) one.asked.add(watermark);
+    if (what !== 'commit') one.isEnding = true;
+  }
+
+  *#accepted(happening: HappeningOf<'accepted'>): Iterable<Broken> {
+    const { split, epoch } = this.#tenancies[happening.tenancy]!;
+    const what = `a ${happening.what} of ${split} at epoch ${epoch}`;
+    if (happening.isLate) yield broken('late', `${what} was accepted after the loss`);
+    const state = this.#epochs.get(`${split} ${epoch}`);
+    const isStored =
+      state !== undefined &&
+      (happening.watermark === null ||
+        compareWatermarks(state.watermark, happening.watermark) >= 0);
+    if (!isStored)
+      yield broken('durable', `${what} to ${happening.watermark} was accepted and is not stored`);
+    if (happening.what === 'complete' && state?.isCompleted !== true) {
+      yield broken('durable', `${what} was accepted, and the split is not completed`);
+    }
+  }
+
+  /** At rest every split that can run is in the hands of a handler, and every lease has one. */
+  *#rests(): Iterable<Broken> {
+    for (const [split, { status }] of this.#records) {
+      if (status === 'runnable' && !this.#leases.has(split)) {
+        yield broken('rest', `${split} can run, and nobody owns it`);
+      }
+    }
+    for (const [split, lease] of this.#leases) {
+      const isHeld = (this.#open.get(split) ?? []).some(
+        (tenancy) =>
+          tenancy.epoch === lease.epoch &&
+          !tenancy.isLost &&
+          this.#processes.get(tenancy.process).nonce === lease.nonce,
+      );
+      if (!isHeld) {
+        yield broken(
+          'rest',
+          `${lease.owner} renews the lease of ${split} and has no handler for it`,
+        );
+      }
+    }
+  }
+
+  *#takeSplit({ id, before, after, entry }: Version): Iterable<Broken> {
+    const record = after?.record as SplitRecord | undefined;
+    if (record === undefined) {
+      this.#records.delete(id);
+      return;
+    }
+    this.#records.set(id, record);
+    const previous = before?.record as SplitRecord | undefined;
+    if (previous === undefined || entry.isByHand === true) return;
+    const name = `${id} ${record.epoch}`;
+    if (record.epoch !== previous.epoch) {
+      this.#epochs.set(name, {
+        claimedWatermark: record.watermark,
+        watermark: record.watermark,
+        isCompleted: false,
+      });
+      return;
+    }
+    const state = this.#epochs.get(name);
+    if (state === undefined) return;
+    if (record.status === 'completed') state.isCompleted = true;
+    if (record.watermark === previous.watermark) return;
+    state.watermark = record.watermark;
+    const tenancy = (this.#open.get(id) ?? []).find(({ epoch }) => epoch === record.epoch);
+    const wasAsked = tenancy === undefined || tenancy.asked.has(record.watermark!);
+    if (!wasAsked) {
+      yield broken(
+        'invented',
+        `${id} was written at ${record.watermark}, which no handler asked for`,
+      );
+    }
+  }
+
+  *#takeLease({ id, before, after, cause, entry }: Version & { cause: string }): Iterable<Broken> {
+    const lease = after?.record as LeaseRecord | undefined;
+    if (lease !== undefined) {
+      this.#leases.set(id, lease);
+      return;
+    }
+    this.#leases.delete(id);
+    if (cause !== 'sessionEnd' || entry.isByHand === true) return;
+    const gone = before?.record as LeaseRecord | undefined;
+    for (const tenancy of this.#open.get(id) ?? []) {
+      if (tenancy.epoch !== gone?.epoch || tenancy.isLost || tenancy.isEnding) continue;
+      const owner = this.#processes.get(tenancy.process);
+      if (!this.#processes.isSound(owner, tenancy.grantedAtMs)) continue;
+      yield broken(
+        'late loss',
+        `the lease of ${id} at epoch ${gone.epoch} ran out before ${owner.instance} was told of the loss`,
+      );
+    }
+  }
+
+  #returned(number: number): void {
+    const tenancy = this.#tenancies[number]!;
+    const left = (this.#open.get(tenancy.split) ?? []).filter((one) => one !== tenancy);
+    this.#open.set(tenancy.split, left);
+  }
+
+  /** The handlers of a process died with it. */
+  #forget(process: number): void {
+    for (const [split, tenancies] of this.#open) {
+      this.#open.set(
+        split,
+        tenancies.filter((tenancy) => tenancy.process !== process),
+      );
+    }
+  }
+}
+
+/** What moves ownership. */
+const MOVES: ReadonlySet<string> = new Set(['leases', 'assign', 'workers', 'leader']);

@@ -1,0 +1,168 @@
+/** What a simulated run is made of, as plain JSON: the same scenario gives the same run, to the byte. */
+import type { WorkerConfig } from '../../coordinator/config.ts';
+
+/** A place where a worker runs: one process after the other. */
+export interface ScenarioWorker {
+  /** Instance id of its first process. */
+  readonly id: string;
+  readonly maxInFlight: number;
+  /** When its first process starts. */
+  readonly startAtMs: number;
+  /** Its monotonic milliseconds per millisecond of the store. */
+  readonly clockRate: number;
+  readonly wallOffsetMs: number;
+}
+
+/** What a handler does once instead of working on, `afterSteps` steps into its tenancy. */
+export interface Misdeed {
+  readonly do: 'throw' | 'return' | 'giveUp' | 'stall' | 'block' | 'deaf' | 'kill';
+  readonly afterSteps: number;
+  /** How long it stalls, blocks its process, or is deaf to the loss of its grant. */
+  readonly forMs: number;
+}
+
+/** A split, and what handlers do with it. */
+export interface ScenarioSplit {
+  readonly id: string;
+  readonly weight: number;
+  /** Commits from its beginning to its end. */
+  readonly steps: number;
+  readonly stepMs: number;
+  /** How long a handler takes to hand it back. */
+  readonly drainMs: number;
+  /** Every tenancy of it fails at once, or kills its process. */
+  readonly poison: 'none' | 'throws' | 'kills';
+  /** What goes wrong in its first tenancies, one each, in their order. */
+  readonly misdeeds: readonly Misdeed[];
+}
+
+/** One run of the planner; runs after the last one listed are quick and go well. */
+export interface PlannerRun {
+  readonly delayMs: number;
+  readonly outcome: 'answers' | 'throws' | 'fails';
+  /** It goes on after its signal fired. */
+  readonly ignoresSignal: boolean;
+}
+
+/** What can go wrong with a call. */
+export type CallFaultKind =
+  'delay' | 'delayAnswer' | 'loseBefore' | 'loseAfter' | 'lateLanding' | 'duplicate' | 'full';
+
+/** Which calls a fault is for. */
+export type CallClass = 'any' | 'writes' | 'sessions' | 'reads';
+
+/** What happens to a fleet. `worker` counts the workers of the scenario. An act that finds nothing to act on does nothing. */
+export type Act = { readonly atMs: number } & (
+  | {
+      readonly do: 'crash';
+      readonly worker: number;
+      /** Null: it stays away until the faults end. */
+      readonly restartAfterMs: number | null;
+      readonly as: 'same' | 'other';
+    }
+  | { readonly do: 'stop'; readonly worker: number; readonly restartAfterMs: number | null }
+  | {
+      readonly do: 'freeze';
+      readonly worker: number;
+      readonly forMs: number;
+      /** Whether its monotonic clock runs on. */
+      readonly time: 'runs' | 'stops';
+    }
+  | { readonly do: 'stepWall'; readonly worker: number; readonly byMs: number }
+  /** A second process of the same instance id, beside the first. */
+  | { readonly do: 'twin'; readonly worker: number }
+  | {
+      readonly do: 'calls';
+      readonly worker: number;
+      readonly fault: CallFaultKind;
+      readonly of: CallClass;
+      readonly chance: number;
+      readonly forMs: number;
+      /** How late, for the faults that delay. */
+      readonly spanMs: number;
+      /** The caller hears nothing of a loss, instead of an error at once. */
+      readonly silent: boolean;
+    }
+  | {
+      readonly do: 'events';
+      readonly worker: number;
+      readonly fault: 'delayEvents' | 'duplicateEvents';
+      readonly chance: number;
+      readonly forMs: number;
+      readonly spanMs: number;
+    }
+  | { readonly do: 'cutWatches'; readonly worker: number; readonly forMs: number }
+  | {
+      readonly do: 'partition';
+      readonly worker: number;
+      readonly forMs: number;
+      readonly side: 'both' | 'requests' | 'answers';
+      readonly silent: boolean;
+    }
+  | { readonly do: 'compact' }
+  /** The store lets no session expire. */
+  | { readonly do: 'freezeExpiry'; readonly forMs: number }
+  | { readonly do: 'revokeSession'; readonly worker: number; readonly of: 'worker' | 'leader' }
+  | {
+      readonly do: 'deleteKey';
+      readonly worker: number;
+      readonly key: 'presence' | 'assignment' | 'lease' | 'leader';
+    }
+  /** Something happens to whoever leads. */
+  | {
+      readonly do: 'bounceLeader';
+      readonly how: 'crash' | 'stop' | 'freeze' | 'revokeSession' | 'deleteKey' | 'partition';
+      readonly forMs: number;
+    }
+  | { readonly do: 'pause'; readonly forMs: number }
+  | { readonly do: 'cordon' | 'drain'; readonly worker: number; readonly forMs: number }
+  /** Every split that is quarantined is put back. */
+  | { readonly do: 'requeue' }
+);
+
+/** The kinds of act. */
+export type ActKind = Act['do'];
+
+/** Everything that can happen to a fleet, by name, and how often it is drawn beside the others. */
+export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
+  calls: 40,
+  events: 8,
+  cutWatches: 6,
+  partition: 5,
+  crash: 4,
+  freeze: 4,
+  stop: 3,
+  bounceLeader: 4,
+  revokeSession: 2,
+  deleteKey: 3,
+  compact: 3,
+  stepWall: 2,
+  pause: 1,
+  cordon: 1,
+  drain: 1,
+  requeue: 2,
+  twin: 0.5,
+  freezeExpiry: 1,
+};
+
+/** A whole run. Times are milliseconds of the store's clock from the beginning. */
+export interface Scenario {
+  /** Draws everything that the scenario leaves open. */
+  readonly seed: number;
+  readonly config: Partial<WorkerConfig>;
+  /** What each call takes, there and back, at most; 0 for none. */
+  readonly latencyMs: number;
+  /** How late sessions expire, at most. */
+  readonly expiryLagMs: number;
+  readonly workers: readonly ScenarioWorker[];
+  readonly finality: 'open' | 'final';
+  /** How many runs of the planner it takes until all splits are listed. */
+  readonly planRuns: number;
+  readonly planner: readonly PlannerRun[];
+  readonly splits: readonly ScenarioSplit[];
+  /** The longest that a handler takes for one split once the faults are over. */
+  readonly splitMs: number;
+  /** When the faults stop. */
+  readonly durationMs: number;
+  readonly acts: readonly Act[];
+}

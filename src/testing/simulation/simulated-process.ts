@@ -1,0 +1,317 @@
+/** One process of a simulated fleet: a real worker with a client and a clock of its own, which can go wrong by themselves. */
+import { isLeaseholdError, messageOf } from '../../base/errors.ts';
+import { hash32 } from '../../base/hash.ts';
+import { type Random, seededRandom } from '../../base/random.ts';
+import type { Progress, ProgressInput, Verdict } from '../../coordinator/api.ts';
+import type { WorkerConfig } from '../../coordinator/config.ts';
+import type { Transition } from '../../coordinator/chart-host.ts';
+import type { Grant } from '../../driver/grant.ts';
+import { createWorker, type Worker } from '../../driver/worker.ts';
+import { type FaultyStore, faultyStore } from '../../store/faults.ts';
+import { type WorkerClock, workerClock } from '../worker-clock.ts';
+import type { HandlerContext } from './program.ts';
+import type { World } from './world.ts';
+
+/** Names the job of every simulation. */
+export const JOB = 'job';
+export const PREFIX = 'sim';
+
+/** How a process is made. */
+export interface ProcessOptions {
+  readonly number: number;
+  /** The worker of the scenario that it is a process of. */
+  readonly slot: number;
+  readonly instance: string;
+  readonly config: Partial<WorkerConfig>;
+  readonly clockRate: number;
+  readonly wallOffsetMs: number;
+}
+
+/**
+ * - `running`: as it should.
+ * - `frozen`: nothing of it runs until it thaws.
+ * - `dead`: nothing of it ever runs again.
+ * - `gone`: it has left by itself.
+ */
+export type ProcessState = 'running' | 'frozen' | 'dead' | 'gone';
+
+export class SimulatedProcess {
+  readonly number: number;
+  readonly slot: number;
+  readonly instance: string;
+  readonly nonce: string;
+  readonly client: FaultyStore;
+  readonly clock: WorkerClock;
+  readonly worker: Worker;
+  state: ProcessState = 'running';
+  isLeading = false;
+  isStopping = false;
+  /** Handlers that have begun and not returned. */
+  handlers = 0;
+  /** Timers that handlers and planners wait for. */
+  sleepers = 0;
+  /** What its run resolved to; null before, and when it failed. */
+  verdict: Verdict | null = null;
+  callsWhenLeft = 0;
+  readonly #world: World;
+  readonly #random: Random;
+
+  constructor(world: World, options: ProcessOptions) {
+    this.#world = world;
+    this.number = options.number;
+    this.slot = options.slot;
+    this.instance = options.instance;
+    const draw = (name: string): Random =>
+      seededRandom(hash32(world.seed, `${name} ${options.number}`));
+    this.#random = draw('handlers');
+    this.clock = workerClock(world.clock, {
+      rate: options.clockRate,
+      wallOffsetMs: options.wallOffsetMs,
+    });
+    this.client = faultyStore(world.server, {
+      clock: world.clock,
+      random: draw('client'),
+      latency: world.scenario.latencyMs === 0 ? 0 : [0, world.scenario.latencyMs / 2],
+      logMax: 0,
+    });
+    this.worker = createWorker({
+      job: JOB,
+      prefix: PREFIX,
+      store: this.client,
+      instanceId: this.instance,
+      planner: world.program.planner(this.clock),
+      config: options.config,
+      clock: this.clock,
+      random: draw('worker'),
+      inspect: (transition) => {
+        this.#inspect(transition);
+      },
+      logger: {
+        debug: ignore,
+        info: ignore,
+        warn: ignore,
+        error: (fields, message) => {
+          if (fields.event !== 'worker.bug') return;
+          world.recorder.note({
+            kind: 'uncaught',
+            process: this.number,
+            text: `${message} ${String(fields.stack)}`,
+          });
+        },
+      },
+    });
+    this.nonce = this.worker.status().nonce;
+  }
+
+  /** Calls made to the store. */
+  get callCount(): number {
+    return Object.values(this.client.counts).reduce((sum, count) => sum + count, 0);
+  }
+
+  /** Begins to work. */
+  start(): void {
+    const { recorder } = this.#world;
+    const { number: process, instance, nonce } = this;
+    recorder.note({ kind: 'started', process, instance, nonce });
+    this.worker
+      .run((grant) => this.#handle(grant))
+      .then(
+        (verdict) => ({ verdict, code: null }),
+        (error: unknown) => ({
+          verdict: null,
+          code: isLeaseholdError(error) ? error.code : messageOf(error),
+        }),
+      )
+      .then(async ({ verdict, code }) => {
+        await this.worker.stop();
+        if (this.state === 'dead') return;
+        this.state = 'gone';
+        this.verdict = verdict;
+        this.callsWhenLeft = this.callCount;
+        recorder.note({ kind: 'left', process, verdict, code });
+        this.#world.left(this, code);
+      })
+      .catch((error: unknown) => {
+        recorder.note({ kind: 'uncaught', process, text: String(error) });
+      });
+  }
+
+  /** Asks it to leave. */
+  stop(): void {
+    if (this.isStopping || this.state === 'dead' || this.state === 'gone') return;
+    this.isStopping = true;
+    this.#world.recorder.note({ kind: 'stopAsked', process: this.number });
+    void this.worker.stop();
+  }
+
+  /** Dies on the spot. What it has sent may still land. */
+  crash(): void {
+    if (this.state === 'dead' || this.state === 'gone') return;
+    this.state = 'dead';
+    this.client.freeze();
+    this.clock.freeze('runs');
+    this.#world.recorder.note({ kind: 'crashed', process: this.number });
+  }
+
+  /** Stops on the spot until it thaws; false when it cannot. */
+  freeze(time: 'runs' | 'stops'): boolean {
+    if (this.state !== 'running') return false;
+    this.state = 'frozen';
+    this.client.freeze();
+    this.clock.freeze(time);
+    const by = time === 'runs' ? 'frozen' : 'suspended';
+    this.#world.recorder.note({ kind: 'disturbed', process: this.number, by });
+    return true;
+  }
+
+  /** Goes on: input before timers, or after them. */
+  thaw(): void {
+    if (this.state !== 'frozen') return;
+    this.state = 'running';
+    this.#world.recorder.note({ kind: 'thawed', process: this.number });
+    this.client.thaw();
+    this.clock.thaw();
+  }
+
+  /** Waits on the clock of the process. */
+  sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    if (signal?.aborted === true) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.sleepers += 1;
+      const end = (): void => {
+        this.sleepers -= 1;
+        signal?.removeEventListener('abort', wake);
+        resolve();
+      };
+      const timer = this.clock.setTimeout(end, ms);
+      const wake = (): void => {
+        this.clock.clearTimeout(timer);
+        end();
+      };
+      signal?.addEventListener('abort', wake, { once: true });
+    });
+  }
+
+  async #handle(grant: Grant): Promise<void> {
+    const { recorder, program } = this.#world;
+    const tenancy = this.#world.nextTenancy();
+    this.handlers += 1;
+    recorder.note({
+      kind: 'granted',
+      tenancy,
+      process: this.number,
+      split: grant.split.id,
+      epoch: grant.epoch,
+      watermark: watermarkOf(grant.progress),
+    });
+    grant.lost.addEventListener('abort', () => {
+      recorder.note({ kind: 'lost', tenancy });
+    });
+    const seen = new SeenGrant(grant, tenancy, this.#world);
+    try {
+      await program.handler(seen, this.#context(tenancy));
+      this.handlers -= 1;
+      recorder.note({ kind: 'returned', tenancy, error: null });
+    } catch (error) {
+      this.handlers -= 1;
+      recorder.note({ kind: 'returned', tenancy, error: messageOf(error) });
+      throw error;
+    }
+  }
+
+  #context(tenancy: number): HandlerContext {
+    return {
+      instance: this.instance,
+      clock: this.clock,
+      random: this.#random,
+      sleep: (ms, signal) => this.sleep(ms, signal),
+      wrote: (what) => {
+        this.#world.recorder.note({ kind: 'wrote', tenancy, what });
+      },
+      block: async (ms) => {
+        this.#world.block(this, ms);
+        await this.sleep(0);
+      },
+      kill: () => {
+        this.#world.kill(this);
+        return new Promise(ignore);
+      },
+    };
+  }
+
+  #inspect({ chart, to }: Transition): void {
+    if (chart !== 'leader') return;
+    const isLeading = to.startsWith('leading');
+    if (isLeading === this.isLeading) return;
+    this.isLeading = isLeading;
+    const kind = isLeading ? 'leads' : 'leadsNoMore';
+    this.#world.recorder.note({ kind, process: this.number });
+  }
+}
+
+/** A grant whose every request is on the time line. */
+class SeenGrant implements Grant {
+  readonly #grant: Grant;
+  readonly #tenancy: number;
+  readonly #world: World;
+  readonly split: Grant['split'];
+  readonly epoch: string;
+  readonly progress: Progress | null;
+  readonly lost: AbortSignal;
+  readonly draining: Grant['draining'];
+
+  constructor(grant: Grant, tenancy: number, world: World) {
+    this.#grant = grant;
+    this.#tenancy = tenancy;
+    this.#world = world;
+    this.split = grant.split;
+    this.epoch = grant.epoch;
+    this.progress = grant.progress;
+    this.lost = grant.lost;
+    this.draining = grant.draining;
+  }
+
+  commit(progress: ProgressInput): Promise<void> {
+    return this.#ask('commit', progress, () => this.#grant.commit(progress));
+  }
+
+  complete(progress?: ProgressInput): Promise<void> {
+    return this.#ask('complete', progress, () => this.#grant.complete(progress));
+  }
+
+  fail(reason: string): Promise<void> {
+    return this.#ask('fail', undefined, () => this.#grant.fail(reason));
+  }
+
+  release(): Promise<void> {
+    return this.#ask('release', undefined, () => this.#grant.release());
+  }
+
+  async #ask(
+    what: 'commit' | 'complete' | 'fail' | 'release',
+    progress: ProgressInput | undefined,
+    ask: () => Promise<void>,
+  ): Promise<void> {
+    const { recorder } = this.#world;
+    const tenancy = this.#tenancy;
+    const watermark = progress === undefined ? null : String(progress.watermark);
+    const isLate = this.lost.aborted;
+    recorder.note({ kind: 'asked', tenancy, what, watermark });
+    try {
+      await ask();
+    } catch (error) {
+      const code = isLeaseholdError(error) ? error.code : messageOf(error);
+      recorder.note({ kind: 'refused', tenancy, what, code });
+      throw error;
+    }
+    recorder.note({ kind: 'accepted', tenancy, what, watermark, isLate });
+  }
+}
+
+function watermarkOf(progress: Progress | null): string | null {
+  return progress === null ? null : String(progress.watermark);
+}
+
+function ignore(): void {
+  // Nobody reads it.
+}

@@ -1,0 +1,21 @@
+/** The tests that test/SCENARIOS.md names, in the test file that imports this. */
+import '../../scenarios/attempts.test.ts';
+import '../../scenarios/drain.test.ts';
+import '../../scenarios/handler.test.ts';
+import '../../scenarios/leader.test.ts';
+import '../../scenarios/operator.test.ts';
+import '../../scenarios/ownership.test.ts';
+import '../../scenarios/plan.test.ts';
+import '../../scenarios/planner.test.ts';
+import '../../scenarios/rebalance.test.ts';
+import '../../scenarios/revocation.test.ts';
+import '../../scenarios/rules.test.ts';
+import '../../scenarios/session.test.ts';
+import '../../scenarios/stop-states.test.ts';
+import '../../scenarios/stop.test.ts';
+import '../../scenarios/store-life.test.ts';
+import '../../scenarios/twins.test.ts';
+import '../../scenarios/unknown-outcomes-endings.test.ts';
+import '../../scenarios/unknown-outcomes-marks.test.ts';
+import '../../scenarios/unknown-outcomes.test.ts';
+import '../../scenarios/verdict.test.ts';

@@ -1,0 +1,228 @@
+/** What one fleet has in an etcd, as a memory store shows it: read from the record, changed by hand past all clients. */
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type Revision, revisionOf } from '../../../src/base/decimals.ts';
+import type { SessionId } from '../../../src/base/ids.ts';
+import type { AuditRecord, MemoryStats } from '../../../src/store/memory.ts';
+import type {
+  Batch,
+  CallOptions,
+  Entry,
+  Key,
+  Range,
+  ReadOptions,
+  Store,
+} from '../../../src/store/port.ts';
+import type { WorldStore } from '../../support/world.ts';
+import type { Answered } from './fast-store.ts';
+import type { HistoryRecorder, HeardEntry } from './history.ts';
+import type { EtcdServer } from './server.ts';
+
+export interface ViewOptions {
+  readonly server: EtcdServer;
+  readonly recorder: HistoryRecorder;
+  /** Of the fleet's keys. */
+  readonly prefix: string;
+  readonly clock: { ofRealMs(realMs: number): number };
+  connect(): Store & { readonly clusterId: string };
+}
+
+/** No answer waits longer for its record: the store may be another one by now. */
+const RECORD_MS = 1_000;
+
+export class EtcdView implements WorldStore {
+  readonly name = 'etcd';
+  readonly #options: ViewOptions;
+  readonly #client: Store & { readonly clusterId: string };
+  readonly #entries: HeardEntry[] = [];
+  readonly #now = new Map<Key, HeardEntry>();
+  /** Revisions that a transaction was answered with, and those written by hand, each with its cluster. */
+  readonly #batches = new Set<string>();
+  readonly #hands = new Set<string>();
+  #read: number;
+  /** Once a test has asked for them, they are looked at again with every step. */
+  #sessions: readonly SessionId[] | null = null;
+
+  constructor(options: ViewOptions) {
+    this.#options = options;
+    this.#client = options.connect();
+    this.#read = options.recorder.entries.length;
+  }
+
+  get clusterId(): string {
+    return this.#client.clusterId;
+  }
+
+  openSession(id: SessionId, ttlMs: number, options: CallOptions) {
+    return this.#client.openSession(id, ttlMs, options);
+  }
+
+  keepAlive(id: SessionId, options: CallOptions) {
+    return this.#client.keepAlive(id, options);
+  }
+
+  closeSession(id: SessionId, options: CallOptions) {
+    return this.#client.closeSession(id, options);
+  }
+
+  read(range: Range, read: ReadOptions, options: CallOptions) {
+    return this.#client.read(range, read, options);
+  }
+
+  transact(batch: Batch, options: CallOptions) {
+    return this.#client.transact(batch, options);
+  }
+
+  watch(range: Range, fromRevision: Revision) {
+    return this.#client.watch(range, fromRevision);
+  }
+
+  close(): Promise<void> {
+    return this.#client.close();
+  }
+
+  /** Of the last write to a key of the fleet. */
+  get revision(): Revision {
+    this.#take();
+    return (this.#entries.at(-1)?.revision ?? '1') as Revision;
+  }
+
+  get liveSessions(): readonly SessionId[] {
+    this.#sessions ??= [...new Set(this.dump().flatMap(({ session }) => session ?? []))];
+    return this.#sessions;
+  }
+
+  get compactedRevision(): Revision {
+    throw notCounted();
+  }
+
+  get stats(): MemoryStats {
+    throw notCounted();
+  }
+
+  get openWatches(): number {
+    throw notCounted();
+  }
+
+  dump(prefix = ''): readonly Entry[] {
+    this.#take();
+    return [...this.#now.values()]
+      .filter(({ key }) => key.startsWith(prefix))
+      .map((entry) => ({
+        key: entry.key,
+        value: entry.value!,
+        createRevision: revisionOf(entry.createRevision),
+        modRevision: entry.revision as Revision,
+        session: entry.session as SessionId | null,
+      }))
+      .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
+  }
+
+  history(prefix = ''): readonly AuditRecord[] {
+    this.#take();
+    return this.#entries
+      .filter(({ key }) => key.startsWith(prefix))
+      .map((entry) => ({
+        cluster: entry.cluster,
+        revision: entry.revision as Revision,
+        atMs: this.#options.clock.ofRealMs(entry.heardMs),
+        cause: this.#causeOf(entry),
+        key: entry.key,
+        value: entry.value,
+        session: entry.session as SessionId | null,
+        replaced: null,
+      }));
+  }
+
+  async put(key: Key, value: string, session: SessionId | null = null): Promise<Revision> {
+    const { gateway } = this.#options.server;
+    return this.#byHand(
+      await gateway.put(key, value, session === null ? undefined : BigInt(session)),
+    );
+  }
+
+  async remove(key: Key): Promise<Revision> {
+    return this.#byHand(await this.#options.server.gateway.delete(key));
+  }
+
+  async expireSession(id: SessionId): Promise<void> {
+    await this.#options.server.gateway.revoke(BigInt(id));
+    await this.settle();
+  }
+
+  async compact(): Promise<void> {
+    const { recorder, server } = this.#options;
+    await recorder.settled();
+    await server.gateway.compact((await server.gateway.position()).revision);
+  }
+
+  async reset(): Promise<void> {
+    const { recorder, server } = this.#options;
+    await server.restartEmpty();
+    await recorder.settled();
+    this.#take();
+    const [cluster] = recorder.entries.slice(-1).map((entry) => entry.cluster);
+    for (const [key, entry] of this.#now) if (entry.cluster !== cluster) this.#now.delete(key);
+  }
+
+  /** Waits until everything that has been answered by now shows here. */
+  async settle(): Promise<void> {
+    await this.#options.recorder.settled();
+    await this.refresh();
+  }
+
+  /** Looks again at what is not in the record. */
+  async refresh(): Promise<void> {
+    if (this.#sessions !== null) this.#sessions = await this.#liveSessions();
+  }
+
+  /** Waits until an answer shows here; null for the end of a session. */
+  async knows(answer: Answered | null): Promise<void> {
+    if (answer === null) {
+      await this.#options.recorder.settled();
+      return;
+    }
+    if (answer.isWrite) this.#batches.add(answer.revision);
+    await this.#recorded(BigInt(answer.revision));
+  }
+
+  async #recorded(revision: bigint): Promise<void> {
+    const deadlineMs = performance.now() + RECORD_MS;
+    const { entries } = this.#options.recorder;
+    while (BigInt(entries.at(-1)?.revision ?? 1) < revision && performance.now() < deadlineMs) {
+      await sleep(1);
+    }
+  }
+
+  async #byHand(written: bigint): Promise<Revision> {
+    const revision = revisionOf(written);
+    this.#hands.add(revision);
+    await this.#recorded(written);
+    return revision;
+  }
+
+  async #liveSessions(): Promise<SessionId[]> {
+    const { leases } = await this.#options.server.gateway.call('lease/leases', {});
+    return ((leases as { ID: string }[] | undefined) ?? []).map(({ ID }) => ID as SessionId);
+  }
+
+  #causeOf({ value, revision }: HeardEntry): AuditRecord['cause'] {
+    if (this.#hands.has(revision)) return 'hand';
+    return value !== null || this.#batches.has(revision) ? 'batch' : 'sessionEnd';
+  }
+
+  #take(): void {
+    const { recorder, prefix } = this.#options;
+    const { entries } = recorder;
+    for (; this.#read < entries.length; this.#read += 1) {
+      const entry = entries[this.#read]!;
+      if (!entry.key.startsWith(`${prefix}/`)) continue;
+      this.#entries.push(entry);
+      if (entry.value === null) this.#now.delete(entry.key);
+      else this.#now.set(entry.key, entry);
+    }
+  }
+}
+
+function notCounted(): Error {
+  return new Error('only a memory store counts this');
+}

@@ -1,0 +1,236 @@
+/**
+ * Deliberate mistakes in the protocol, as patches of the source. Each must be caught by the simulator or by a test of the
+ * charts: what no test notices is not tested. `npm run mutants` tries them; none of them is ever in the tree.
+ */
+
+/** One place that a mistake changes. `find` occurs exactly once in the file. */
+export interface Edit {
+  readonly file: string;
+  readonly find: string;
+  readonly replace: string;
+}
+
+/** One mistake. */
+export interface Mutant {
+  /** What is done wrongly, as a phrase. */
+  readonly mistake: string;
+  /** The rules that it breaks. */
+  readonly rules: string;
+  readonly edits: readonly Edit[];
+}
+
+const RECORDS = 'src/protocol/tenancy-records.ts';
+const CLAIM = 'src/protocol/claim.ts';
+const CLAIMS = 'src/coordinator/claims.ts';
+const TENANCIES = 'src/coordinator/tenancies.ts';
+const TENANCY = 'src/coordinator/tenancy.ts';
+const TENANCY_CHART = 'machines/tenancy.machine.ts';
+const SESSION = 'src/coordinator/session-keeper.ts';
+const BATCHER = 'src/coordinator/batcher.ts';
+const LEASES = 'src/coordinator/lease-keeper.ts';
+const ANNOUNCEMENT = 'src/coordinator/announcement.ts';
+const ELECTION = 'src/coordinator/election.ts';
+const PLANNING = 'src/coordinator/planning.ts';
+const SPLIT_READER = 'src/coordinator/split-reader.ts';
+const VERDICT = 'src/protocol/verdict.ts';
+const OPERATOR = 'src/operator/operator.ts';
+
+function one(
+  mistake: string,
+  rules: string,
+  file: string,
+  [find, replace]: readonly [find: string, replace: string],
+): Mutant {
+  return { mistake, rules, edits: [{ file, find, replace }] };
+}
+
+export const MUTANTS: readonly Mutant[] = [
+  // The fence
+  one('a claim leaves the epoch as it is', 'R30', RECORDS, [
+    'return { ...record, epoch: nextEpoch(record.epoch), owner, nonce, attempts };',
+    'return { ...record, owner, nonce, attempts };',
+  ]),
+  one('a commit compares nothing', 'R2', 'src/coordinator/tenancy-writes.ts', [
+    "compares: [{ key, target: 'modRevision', equals: revision }],",
+    'compares: [],',
+  ]),
+  one('a claim does not wait for the lease to go', 'R12, R30', CLAIMS, [
+    'equals: view.entry(leaseKey)?.modRevision ?? ABSENT,\n        },\n      ],',
+    'equals: view.entry(leaseKey)?.modRevision ?? ABSENT,\n        },\n      ].slice(0, 1),',
+  ]),
+  one('a foreign lease is taken for one of ours', 'R12', CLAIM, [
+    'if (lease !== null && lease.owner !== me.instance) {',
+    'if (lease?.session === null) {',
+  ]),
+  one('a completed split may be claimed', 'R30', CLAIM, [
+    "if (record.status !== 'runnable') return { kind: 'ended', status: record.status };",
+    "if (record.status !== 'runnable' && record.status !== 'completed')\n    return { kind: 'ended', status: record.status };",
+  ]),
+  one('a quarantine leaves the epoch as it is', 'R28', RECORDS, [
+    "return { ...record, status: 'quarantined', epoch: nextEpoch(record.epoch) };",
+    "return { ...record, status: 'quarantined' };",
+  ]),
+  one('a watermark may fall', 'R38', TENANCY, [
+    'if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;',
+    'return null;',
+  ]),
+  one('a conflict at the owner’s own epoch ends the tenancy', 'R4', TENANCY, [
+    "      case 'adopt':\n        this.#isHandbackUnknown = false;",
+    "      case 'adopt':\n        if (sent.ending !== null) {\n          this.#ended(sent);\n          return;\n        }\n        this.#isHandbackUnknown = false;",
+  ]),
+
+  // Unknown outcomes
+  one('an unknown outcome is settled by reading', 'R1', BATCHER, [
+    'lane.batch = lane.batch.filter((one) => this.#keep(one));\n      if (lane.batch.length === 0)',
+    "for (const { item } of lane.batch.splice(0)) item.answered({ kind: 'abandoned' });\n      if (lane.batch.length === 0)",
+  ]),
+  one('an unknown outcome is taken for a success', 'R1', BATCHER, [
+    'lane.batch = lane.batch.filter((one) => this.#keep(one));\n      if (lane.batch.length === 0)',
+    "for (const { item } of lane.batch.splice(0))\n        item.answered({ kind: 'committed', revision: '1' as Revision });\n      if (lane.batch.length === 0)",
+  ]),
+  one('a claim that landed counts as held whatever the lease shows', 'R3', CLAIMS, [
+    'const isHeld = shown?.session === session.id && shown?.record.epoch === sent.record.epoch;\n    if (isHeld && session.isValid()) {',
+    'if (session !== null) {',
+  ]),
+  one('one’s own write, found in a conflict, is not known again', 'R2', 'src/protocol/settle.ts', [
+    "if (sameStamp(found.stamp, write.stamp)) return { kind: 'landed' };",
+    '',
+  ]),
+
+  // Sessions
+  one('the self-fence counts from when the answer came', 'R10', SESSION, [
+    'this.#deadlineMs = Math.max(this.#deadlineMs, sentAtMs + this.#lifeMs(grant.ttlMs));',
+    'this.#deadlineMs = this.#clock.nowMs() + this.#lifeMs(grant.ttlMs);',
+  ]),
+  one('nobody counts the life of a session', 'R10', SESSION, [
+    'if (this.#clock.nowMs() < this.#deadlineMs) return true;',
+    'return true;',
+  ]),
+  one('a session is opened anew and the tenancies of the old one go on', 'R41', TENANCIES, [
+    "      tenancy.send({ type: 'session.expired' });\n    }\n  }\n\n  /** The worker is leaving",
+    '    }\n  }\n\n  /** The worker is leaving',
+  ]),
+  one('twins react to any foreign presence', 'R14', ANNOUNCEMENT, [
+    'if (compareDecimals(shown.modRevision, this.#announcedAt) > 0) this.#reportTwin(shown.record);',
+    'this.#reportTwin(shown.record);',
+  ]),
+  one('an orphan is dropped while a claim of its split is unsettled', 'R12', LEASES, [
+    "const isHeld = tenancy !== undefined && (tenancy.isClaiming || tenancy.chart.hasTag('held'));",
+    "const isHeld = tenancy !== undefined && tenancy.chart.isIn('held.owned');",
+  ]),
+  one('a mark compares no revision', 'R32', LEASES, [
+    "compares: [{ key, target: 'modRevision', equals: seen.modRevision }],\n        writes: [{ put: key, value, session: id }],",
+    'compares: [],\n        writes: [{ put: key, value, session: id }],',
+  ]),
+  one('a mark hangs on no session', 'R5, R32', LEASES, [
+    'writes: [{ put: key, value, session: id }],',
+    'writes: [{ put: key, value, session: null }],',
+  ]),
+
+  // The leader
+  one('leader writes are not guarded', 'R19', 'src/coordinator/term.ts', [
+    "      { key: core.keys.leader, target: 'createRevision', equals: elected.createRevision },\n    ];",
+    '    ];',
+  ]),
+  one('a plan is accepted after its term', 'R19', PLANNING, [
+    'if (term.isOver) return;\n          this.#answer = answer;',
+    'this.#answer = answer;',
+  ]),
+  one('an election leaves the generation as it is', 'R20', ELECTION, [
+    'const plan = { ...seen.record, generation: seen.record.generation + 1 };',
+    'const plan = { ...seen.record, generation: Math.max(1, seen.record.generation) };',
+  ]),
+  one('an election overwrites the leader that is there', 'R19', ELECTION, [
+    "        { key: core.keys.leader, target: 'createRevision', equals: ABSENT },\n        { key: core.keys.plan",
+    '        { key: core.keys.plan',
+  ]),
+  one('seeding writes over what is stored', 'R21', PLANNING, [
+    'compares: [\n',
+    'compares: [] || [\n',
+  ]),
+  one('a plan is sealed before its last split is stored', 'R22', PLANNING, [
+    "} else if (underWay === 0) this.#send({ type: 'splits.seeded' });",
+    "} else if (underWay >= 0) this.#send({ type: 'splits.seeded' });",
+  ]),
+  one('an absent assignment is read as “hold nothing”', 'R25', TENANCIES, [
+    "assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);",
+    'named.has(tenancy.split);',
+  ]),
+  one('a rebalance delay of zero means never', 'R26', 'machines/peer.machine.ts', [
+    'hasNoDelay: ({ context }) => context.rebalanceDelayMs === 0,',
+    'hasNoDelay: ({ context }) => context.rebalanceDelayMs < 0,',
+  ]),
+  one('the leader does not read again after a lease went', 'R24', SPLIT_READER, [
+    'index.unleased(split, this.#core.clock.nowMs());\n      this.readSoon(split);',
+    'index.unleased(split, this.#core.clock.nowMs());',
+  ]),
+  one('the leader reads nothing again by itself', 'R24', SPLIT_READER, [
+    'if (!view.leases.has(split)) this.readSoon(split);',
+    'if (view.leases.has(split)) this.readSoon(split);',
+  ]),
+  one('a quarantine does not ask whether the lease is gone', 'R28', SPLIT_READER, [
+    'if (view.leases.has(split) || view.unreadableLeases.has(split)) return;\n    if (!isAtCap',
+    'if (!isAtCap',
+  ]),
+  one('a verdict is given on a stale plan', 'R23', 'src/coordinator/judging.ts', [
+    "void term.put('verdict', keys.plan, value, judgement.modRevision)",
+    "void term.put('verdict', keys.plan, value, this.#core.view.entry(keys.plan)!.modRevision)",
+  ]),
+  one('a verdict does not wait for the seal', 'R22, R23', VERDICT, [
+    "if (!plan.sealed || plan.finality !== 'final') return wait('unsealed');",
+    "if (plan.finality === 'unknown') return wait('unsealed');",
+  ]),
+  one('a requeue leaves the plan alone', 'R23', OPERATOR, [
+    '          { put: plan, value: planCodec.encode(reopened(planRecord), stamp), session: null },\n',
+    '',
+  ]),
+
+  // Attempts
+  one('a graceful release costs an attempt', 'R31', CLAIM, [
+    "return claim === 'reclaim' || claim === 'expired';",
+    "return claim !== 'create';",
+  ]),
+  one('a takeover costs no attempt', 'R31', CLAIM, [
+    "return claim === 'reclaim' || claim === 'expired';",
+    "return claim === 'reclaim';",
+  ]),
+  one('a commit without progress clears the attempts', 'R31', RECORDS, [
+    'const rose = compareWatermarks(progress.watermark, startWatermark) > 0;',
+    'const rose = compareWatermarks(progress.watermark, startWatermark) >= 0;',
+  ]),
+  one('progress does not clear the attempts', 'R31', RECORDS, ['if (rose) next.attempts = 0;', '']),
+  one('the cap is one too high', 'R28', 'src/protocol/attempts.ts', [
+    'return attempts >= maxAttempts;',
+    'return attempts > maxAttempts;',
+  ]),
+
+  // Draining
+  one('a drain cut reports the split as completed', 'R36', TENANCY_CHART, [
+    "            'drain.finished': closeWith('release'),\n            'split.complete': closeWith('complete'),\n            'split.fail': closeWith('fail'),\n            'split.release': closeWith('release'),\n            'drain.declined': forceOut,",
+    "            'drain.finished': closeWith('complete'),\n            'split.complete': closeWith('complete'),\n            'split.fail': closeWith('fail'),\n            'split.release': closeWith('release'),\n            'drain.declined': forceOut,",
+  ]),
+  one('a cancelled drain has no bound', 'R34', TENANCY_CHART, [
+    'entry: [noteSilence, armTimer],',
+    'entry: [noteSilence],',
+  ]),
+  one('a drain has no deadline', 'R33', TENANCY_CHART, [
+    "actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
+    "actions: [noteWithdrawal, noteDrainStart, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
+  ]),
+  one('a split taken at its deadline is still committed on', 'R33', TENANCY, [
+    '  lose(): void {\n    this.hasGrant = false;\n    this.mayCommit = false;\n    this.#dropPending();',
+    '  lose(): void {\n    this.hasGrant = false;',
+  ]),
+  one('a handler that ignores its loss is started again beside itself', 'R27', TENANCIES, [
+    'if (isOpen && !this.#refused.has(split)) this.#open(split);',
+    'if (isOpen) this.#open(split);',
+  ]),
+  one('a worker that stops goes on claiming', 'R16', TENANCIES, [
+    'if (this.#isStopping || view.isPaused || !this.#hooks.mayClaim()) return;',
+    'if (view.isPaused) return;',
+  ]),
+  one('a worker closes its session first when it leaves', 'R17', 'src/coordinator/departure.ts', [
+    'this.#leaving.tenancies.stopAll();',
+    'this.#leaving.tenancies.stopAll();\n    this.#closeSessions();',
+  ]),
+];

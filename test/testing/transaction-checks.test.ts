@@ -64,7 +64,7 @@ describe('transaction checks', () => {
     ],
     [
       'a twin that takes its name back',
-      after('present', (s) => {
+      after('claimed', (s) => {
         const twin = { ...s.by('a'), nonce: 'twin' };
         s.write([presence('a', twin, { nonce: 'twin' as Nonce })]);
         s.write([presence('a', s.by('a'))]);

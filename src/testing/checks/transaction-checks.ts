@@ -38,8 +38,8 @@ export class TransactionChecker {
   readonly #verdicts = new VerdictRules();
   /** The watermark at which the present tenancy of each split began. */
   readonly #starts = new Map<string, string | null>();
-  /** Processes that have announced themselves. */
-  readonly #announced = new Set<string>();
+  /** Processes that know of their announcement: they have claimed, or stood for election. */
+  readonly #present = new Set<string>();
   /** Claims of the revision that was read last. */
   claims: Claim[] = [];
 
@@ -79,6 +79,7 @@ export class TransactionChecker {
         yield* this.#presenceProblems(version, after);
         return;
       case 'leader': {
+        this.#present.add(`${after.stamp.instance} ${after.stamp.nonce}`);
         if (before !== undefined) yield 'overwritten (R19)';
         const plan = this.#states.get(`${version.root}plan`)?.record as PlanRecord | undefined;
         const { generation } = after.record as LeaderRecord;
@@ -110,10 +111,8 @@ export class TransactionChecker {
     if (previous?.nonce === presence.nonce && previous.parting && !presence.parting) {
       yield 'comes back after its parting (R16)';
     }
-    const name = `${id} ${presence.nonce}`;
-    const isFirst = !this.#announced.has(name);
-    this.#announced.add(name);
-    if (previous !== undefined && previous.nonce !== presence.nonce && !isFirst) {
+    const overwrites = previous !== undefined && previous.nonce !== presence.nonce;
+    if (overwrites && this.#present.has(`${id} ${presence.nonce}`)) {
       yield 'a process that was there before overwrites another one (R14)';
     }
   }
@@ -159,6 +158,7 @@ export class TransactionChecker {
     const name = nameOfChange(change);
     switch (name) {
       case 'claim':
+        this.#present.add(`${record.owner} ${record.nonce}`);
         this.#starts.set(`${group.root}${version.id}`, record.watermark);
         this.claims.push({
           split: version.id,

@@ -14,13 +14,13 @@ import {
   type ScenarioWorker,
 } from './scenario.ts';
 
-/** `full`: some hundred faults strike. `small`: a third of that, for tests that have to be quick. */
+/** `full`: some hundred faults strike. `small`: a quarter of that, for tests that have to be quick. */
 export type ScenarioSize = 'full' | 'small';
 
 /** How long the faults last, at least and at most. */
 const DURATIONS_MS: Readonly<Record<ScenarioSize, readonly [number, number]>> = {
   full: [20_000, 50_000],
-  small: [7_000, 16_000],
+  small: [5_000, 12_000],
 };
 
 /** The scenario of a 32-bit seed. */

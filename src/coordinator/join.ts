@@ -30,7 +30,13 @@ export async function joinJob(core: Core): Promise<JoinOutcome> {
       return 'joined';
     }
     if (entries.has(core.keys.leader)) return 'waits';
-    await expectNoRecords(core);
+    const stray = await findRecord(core);
+    if (stray !== null) {
+      // A plan may have been made, and its splits stored, since the plan was looked for.
+      const again = await core.gate.readKeys([core.keys.plan, core.keys.leader]);
+      if (again.entries.size > 0) continue;
+      throw planMissing(core, stray);
+    }
     const answer = await createPlan(core);
     if (answer.kind === 'committed') return 'joined';
     if (answer.kind === 'refused') throw answer.error;
@@ -68,7 +74,8 @@ export function checkPlan(entry: Entry, fingerprint: string): PlanRecord {
   return decoded.record;
 }
 
-async function expectNoRecords(core: Core): Promise<void> {
+/** A key of this job's splits or specs; null when there is none. */
+async function findRecord(core: Core): Promise<string | null> {
   for (const prefix of [KEY_PREFIXES.specs, KEY_PREFIXES.splits]) {
     const { entries } = await core.gate.readAll(
       { prefix: core.keys.root + prefix },
@@ -76,15 +83,18 @@ async function expectNoRecords(core: Core): Promise<void> {
     );
     // Keys of strangers prove nothing.
     const ours = entries.find(({ key }) => parseKey(core.keys, key).kind !== 'alien');
-    if (ours !== undefined) {
-      throw new LeaseholdError(
-        'E_RECORD_MISSING',
-        `the plan at ${core.keys.plan} is gone while splits are there (${ours.key}) and nobody leads: ` +
-          'restore it from a backup, or delete the keys of the job to start over',
-        { details: { key: core.keys.plan } },
-      );
-    }
+    if (ours !== undefined) return ours.key;
   }
+  return null;
+}
+
+function planMissing(core: Core, key: string): LeaseholdError {
+  return new LeaseholdError(
+    'E_RECORD_MISSING',
+    `the plan at ${core.keys.plan} is gone while splits are there (${key}) and nobody leads: ` +
+      'restore it from a backup, or delete the keys of the job to start over',
+    { details: { key: core.keys.plan } },
+  );
 }
 
 function createPlan(core: Core): Promise<WriteAnswer> {

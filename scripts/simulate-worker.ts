@@ -13,6 +13,8 @@ export interface Job {
 
 /** Runs the scenarios of some seeds, one after the other. */
 export async function runJob({ from, to, size }: Job): Promise<Tally> {
+  // Errors are values here, made by the thousand; nobody reads far down their stacks.
+  Error.stackTraceLimit = 5;
   let tally = NO_RUNS;
   for (let seed = from; seed < to; seed += 1) {
     tally = added(tally, tallyOf((await runScenario(scenarioOf(seed, size))).report));
@@ -22,8 +24,6 @@ export async function runJob({ from, to, size }: Job): Promise<Tally> {
 
 if (parentPort !== null) {
   const port = parentPort;
-  // Errors are values here, made by the thousand; nobody reads far down their stacks.
-  Error.stackTraceLimit = 5;
   port.on('message', (job: Job) => {
     void runJob(job).then((tally) => port.postMessage(tally));
   });

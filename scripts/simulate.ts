@@ -117,7 +117,10 @@ async function runAll({ runs, from, jobs, size, isJson }: Options): Promise<Tall
   };
   const runInThread = (): Promise<void> =>
     new Promise((resolve, reject) => {
-      const worker = new Worker(new URL('./simulate-worker.js', import.meta.url));
+      const worker = new Worker(new URL('./simulate-worker.js', import.meta.url), {
+        // Much is made and soon forgotten.
+        resourceLimits: { maxYoungGenerationSizeMb: 64 },
+      });
       const hand = (): void => {
         const job = nextJob();
         if (job !== null) worker.postMessage(job);

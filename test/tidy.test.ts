@@ -8,7 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import ts from 'typescript';
-import { brokenPromises, promisedTests } from './support/reporter.js';
+import { brokenPromises, promisedTests, titlesOnEtcd } from './support/reporter.js';
 
 const root = path.resolve(import.meta.dirname, '..');
 
@@ -500,5 +500,13 @@ describe('tidy sees', () => {
     expect(promisedTests(table)).toEqual({ titles: ['a – works'], untitled: ['| c | later |'] });
     expect(brokenPromises(table, new Set(['a – works']))).toHaveLength(1);
     expect(brokenPromises(table, new Set())).toHaveLength(2);
+  });
+
+  test('a scenario for both stores that did not run on etcd: the first of each heading in a short run', () => {
+    const head = '| what | stores | test |\n| --- | --- | --- |\n';
+    const one = `## one\n\n${head}| a | memory | \`a\` |\n| b | both | \`b\` |\n| c | both | \`c\` |\n`;
+    const two = `## two\n\n${head}| d | both | \`d\` |\n`;
+    expect(titlesOnEtcd(one + two, false)).toEqual(['b', 'c', 'd']);
+    expect(titlesOnEtcd(one + two, true)).toEqual(['b', 'd']);
   });
 });

@@ -108,6 +108,7 @@ function scenarioFor(options: SimulationOptions, seed: number): Scenario {
     splits: [],
     splitMs,
     durationMs: faultsMs,
+    faultsMin: 0,
     acts: [],
   };
   return { ...scenario, acts: actsFor(scenario, random, faults) };

@@ -4,7 +4,6 @@ import { ids } from '../support/fleet.ts';
 import { type EtcdFleet, LEASE_MS, startFleet } from './support/fleet.ts';
 import { GatewayError } from './support/gateway.ts';
 import type { Gateway } from './support/gateway.ts';
-import { metric } from './support/metrics.ts';
 import { machineMs } from './support/time-line.ts';
 
 let fleet: EtcdFleet | undefined;
@@ -14,24 +13,6 @@ afterEach(async () => {
 });
 
 describe('a small store', () => {
-  test('heartbeats - many renewals of ten workers that hold forty splits write next to nothing', async () => {
-    const splits = ids(40);
-    const work = { stepMs: 60_000 };
-    const started = await startFleet({ splits, work });
-    fleet = started.fleet;
-    const { gateway } = started.server;
-    for (const id of ids(10, 'worker-')) fleet.worker(id);
-    await fleet.until('all hold their part', () =>
-      ids(10, 'worker-').every((id) => fleet!.leasesOf(id).length === 4),
-    );
-    const { revision } = await gateway.position();
-    const renewals = await renewalsOf(started.server.endpoint);
-    await fleet.stays('all are held', () => fleet!.under('leases/').length === 40, 3 * LEASE_MS);
-    expect((await renewalsOf(started.server.endpoint)) - renewals).toBeGreaterThan(60);
-    expect((await gateway.position()).revision - revision).toBeLessThan(10n);
-    expect(await fleet.verify()).toEqual([]);
-  });
-
   test('quota - when the store is full commits wait, nothing is lost, and they land in order once there is room', async () => {
     const splits = ids(4);
     const steps = 80;
@@ -76,11 +57,6 @@ describe('a small store', () => {
     expect(await fleet.verify()).toEqual([]);
   });
 });
-
-/** Messages that keep leases alive, as the server counts them. */
-async function renewalsOf(endpoint: string): Promise<number> {
-  return metric(endpoint, 'grpc_server_msg_received_total', ['"LeaseKeepAlive"']);
-}
 
 const FILLER = 'filler-';
 

@@ -12,6 +12,8 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 
 const SCENARIOS = 'test/SCENARIOS.md';
+/** What `npm run soak` runs in place of the tests. */
+const SOAK_TESTS = '**/*.soak.ts';
 /** The test files that run scenarios on etcd. */
 const SCENARIOS_ON_ETCD = /[\\/]etcd[\\/]scenarios\.(test|soak)\.ts$/;
 
@@ -110,16 +112,15 @@ export function summaryOf(results) {
 }
 
 /**
- * Whether every test of the project, or every long one, was asked for.
+ * Whether no test was left out by a filter.
  *
  * @param {import('@jest/reporters').Config.GlobalConfig} config
- * @param {string} pattern  `soak` for the long ones, as the script gives it.
  * @returns {boolean}
  */
-function isFullRun(config, pattern = '') {
+function isFullRun(config) {
   return !(
-    config.testPathPatterns.patterns.join(' ') !== pattern ||
-    config.nonFlagArgs.join(' ') !== pattern ||
+    config.testPathPatterns.patterns.length > 0 ||
+    config.nonFlagArgs.length > 0 ||
     config.testNamePattern ||
     config.runTestsByPath ||
     config.findRelatedTests ||
@@ -166,14 +167,14 @@ export default class SummaryLineReporter {
   }
 
   /**
-   * @param {Set<import('@jest/reporters').TestContext>} _contexts
+   * @param {Set<import('@jest/reporters').TestContext>} contexts
    * @param {import('@jest/reporters').AggregatedResult} results
    */
-  onRunComplete(_contexts, results) {
+  onRunComplete(contexts, results) {
     this.#summary = summaryOf(results);
     const file = path.join(this.config.rootDir, SCENARIOS);
-    const isSoak = isFullRun(this.config, 'soak');
-    if (!(isSoak || isFullRun(this.config)) || !existsSync(file)) return;
+    if (!isFullRun(this.config) || !existsSync(file)) return;
+    const isSoak = [...contexts].some(({ config }) => config.testMatch.includes(SOAK_TESTS));
     const markdown = readFileSync(file, 'utf8');
     const problems = [
       ...(isSoak ? [] : brokenPromises(markdown, passedIn(results, false))),

@@ -41,6 +41,15 @@ export function perform(world: World, act: Act): void {
     case 'requeue':
       operate(world, act);
       return;
+    case 'calls':
+      world.disturb(act.worker, act.forMs, (process) => disturbCalls(process, act));
+      return;
+    case 'events':
+      world.disturb(act.worker, act.forMs, (process) => disturbEvents(process, act));
+      return;
+    case 'partition':
+      world.disturb(act.worker, act.forMs, (process) => partition(world, process, act));
+      return;
     default: {
       const process = world.at(act.worker);
       const isThere = process?.state === 'running' || process?.state === 'frozen';
@@ -75,7 +84,7 @@ type WorkerAct = Extract<Act, { readonly worker: number }>;
 function performOn(
   world: World,
   process: SimulatedProcess,
-  act: Exclude<WorkerAct, ActOf<'cordon' | 'drain'>>,
+  act: Exclude<WorkerAct, ActOf<'cordon' | 'drain' | 'calls' | 'events' | 'partition'>>,
 ): void {
   switch (act.do) {
     case 'crash':
@@ -99,23 +108,9 @@ function performOn(
       world.strike('twin');
       world.spawn(act.worker, process.instance);
       return;
-    case 'calls':
-      disturbCalls(world, process, act);
-      return;
-    case 'events': {
-      const span = [0, act.spanMs] as const;
-      const rule = process.client.when('watch')[act.fault](span, { chance: act.chance });
-      world.later(act.forMs, () => {
-        rule.remove();
-      });
-      return;
-    }
     case 'cutWatches':
       process.client.cutWatches(act.forMs);
       world.strike('cutWatches');
-      return;
-    case 'partition':
-      partition(world, process, act);
       return;
     case 'revokeSession':
       revokeSession(world, process, act.of);
@@ -151,7 +146,7 @@ function freeze(
   });
 }
 
-function disturbCalls(world: World, process: SimulatedProcess, act: ActOf<'calls'>): void {
+function disturbCalls(process: SimulatedProcess, act: ActOf<'calls'>): () => void {
   const { chance, silent } = act;
   const of = CLASSES[act.of];
   // The probe tries whether the store repeats anything: it must be right in saying so.
@@ -173,9 +168,17 @@ function disturbCalls(world: World, process: SimulatedProcess, act: ActOf<'calls
         return process.client.when('transact').refuse('E_STORE_FULL', { chance });
     }
   })();
-  world.later(act.forMs, () => {
+  return () => {
     added.remove();
-  });
+  };
+}
+
+function disturbEvents(process: SimulatedProcess, act: ActOf<'events'>): () => void {
+  const span = [0, act.spanMs] as const;
+  const rule = process.client.when('watch')[act.fault](span, { chance: act.chance });
+  return () => {
+    rule.remove();
+  };
 }
 
 function isProbe(call: StoreCall): boolean {
@@ -185,13 +188,13 @@ function isProbe(call: StoreCall): boolean {
 function partition(
   world: World,
   process: SimulatedProcess,
-  { side, silent, forMs }: Pick<ActOf<'partition'>, 'side' | 'silent' | 'forMs'>,
-): void {
+  { side, silent }: Pick<ActOf<'partition'>, 'side' | 'silent'>,
+): () => void {
   process.client.partition({ side, silent });
   world.strike(`partition of ${side}`);
-  world.later(forMs, () => {
+  return () => {
     process.client.heal();
-  });
+  };
 }
 
 function revokeSession(world: World, process: SimulatedProcess, of: 'worker' | 'leader'): void {
@@ -260,7 +263,9 @@ function bounceLeader(world: World, { how, forMs }: ActOf<'bounceLeader'>): void
       deleteKey(world, leader, 'leader');
       return;
     case 'partition':
-      partition(world, leader, { side: 'both', silent: true, forMs });
+      world.disturb(leader.slot, forMs, (process) =>
+        partition(world, process, { side: 'both', silent: true }),
+      );
       return;
   }
 }

@@ -14,13 +14,13 @@ import {
   type ScenarioWorker,
 } from './scenario.ts';
 
-/** `full`: some hundred faults strike. `small`: a quarter of that, for tests that have to be quick. */
+/** `full`: at least 200 faults strike. `small`: a quarter of that, for tests that have to be quick. */
 export type ScenarioSize = 'full' | 'small';
 
-/** How long the faults last, at least and at most. */
+/** How long a round of faults lasts, at least and at most. */
 const DURATIONS_MS: Readonly<Record<ScenarioSize, readonly [number, number]>> = {
-  full: [20_000, 50_000],
-  small: [5_000, 12_000],
+  full: [15_000, 32_000],
+  small: [4_000, 8_000],
 };
 
 /** The scenario of a 32-bit seed. */
@@ -63,6 +63,7 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     splits: draw.times(count, (index) => drawSplit(draw, `s${index}`, { busyMs, leaseDurationMs })),
     durationMs,
     splitMs: 0,
+    faultsMin: size === 'full' ? 200 : 0,
     acts: drawActs(random, { workers: workers.length, durationMs, leaseDurationMs }),
   };
 }
@@ -72,7 +73,7 @@ function drawWorkers(draw: Draw): ScenarioWorker[] {
   return draw.times(draw.whole(3, 7), (index) => ({
     id: `w${index}`,
     maxInFlight: index > 0 && draw.chance(0.1) ? 0 : draw.whole(2, 12),
-    startAtMs: draw.chance(0.7) ? draw.whole(0, 200) : draw.whole(0, 15_000),
+    startAtMs: draw.chance(0.7) ? draw.whole(0, 200) : draw.whole(0, 8_000),
     // R10 takes clocks to run at about one rate; its margin is 5 %.
     clockRate: areSkewed ? 1 + draw.whole(-10, 10) / 1_000 : 1,
     wallOffsetMs: areSkewed ? draw.whole(-600_000, 600_000) : 0,
@@ -123,7 +124,7 @@ export interface ActBounds {
 }
 
 /** Acts in a second, at least and at most. */
-const ACTS_PER_SECOND = [3, 5] as const;
+const ACTS_PER_SECOND = [4, 6] as const;
 
 /** Draws what happens to a fleet, in its order. */
 export function drawActs(random: Random, bounds: ActBounds): Act[] {
@@ -194,18 +195,21 @@ function drawNetworkAct(
   }: { atMs: number; worker: number; forMs: number; leaseMs: number },
 ): Act {
   switch (kind) {
-    case 'calls':
+    case 'calls': {
+      // Everything goes wrong for a moment, or something now and then for long: a fleet has to get on meanwhile.
+      const isShort = draw.chance(0.4);
       return {
         atMs,
         do: kind,
         worker,
         fault: draw.pick(CALL_FAULTS),
         of: draw.pick(CALL_CLASSES),
-        chance: draw.pick([0.2, 0.4, 0.7, 1]),
-        forMs: draw.chance(0.3) ? forMs : 4 * forMs,
+        chance: draw.pick(isShort ? [0.4, 0.7, 1] : [0.05, 0.15, 0.3]),
+        forMs: isShort ? forMs / 2 : 5 * forMs,
         spanMs: draw.whole(1, draw.chance(0.5) ? 300 : leaseMs),
         silent: draw.chance(0.5),
       };
+    }
     case 'events':
       return {
         atMs,
@@ -213,7 +217,7 @@ function drawNetworkAct(
         worker,
         fault: draw.pick(['delayEvents', 'duplicateEvents']),
         chance: draw.pick([0.2, 0.5, 1]),
-        forMs: 3 * forMs,
+        forMs: 4 * forMs,
         spanMs: draw.whole(1, leaseMs),
       };
     case 'cutWatches':
@@ -223,7 +227,7 @@ function drawNetworkAct(
         atMs,
         do: kind,
         worker,
-        forMs,
+        forMs: forMs / 2,
         side: draw.pick(['both', 'both', 'requests', 'answers']),
         silent: draw.chance(0.6),
       };

@@ -8,6 +8,9 @@ import type { Scenario } from './scenario.ts';
 import { scriptedProgram } from './scripted.ts';
 import { World } from './world.ts';
 
+/** How often the acts of a scenario may come round again. */
+const REPEATS_MAX = 9;
+
 /** Clocks run this much slow at most. */
 const CLOCK_SLACK = 1.02;
 
@@ -49,7 +52,8 @@ export async function runScenario(
   const world = new World(scenario, program);
   const guard = guardProcess(world);
   try {
-    const broken = [...(await disturb(world)), ...(await settle(world)), ...(await end(world))];
+    await disturb(world);
+    const broken = [...(await settle(world)), ...(await end(world))];
     return reportOf(world, broken);
   } finally {
     guard();
@@ -57,14 +61,31 @@ export async function runScenario(
 }
 
 /** The part with faults. */
-async function disturb(world: World): Promise<SimulationViolation[]> {
-  const { workers, acts, durationMs } = world.scenario;
+async function disturb(world: World): Promise<void> {
+  const { workers, acts, durationMs, faultsMin } = world.scenario;
   workers.forEach(({ startAtMs }, slot) => {
     world.later(startAtMs, () => world.spawn(slot));
   });
-  for (const act of acts) world.later(act.atMs, () => perform(world, act));
-  await world.clock.advance(durationMs);
-  return [];
+  for (let round = 0; round <= REPEATS_MAX; round += 1) {
+    for (const act of acts) world.later(act.atMs, () => perform(world, act));
+    await world.clock.advance(durationMs);
+    if (sumOf(faultsOf(world)) >= faultsMin || hasVerdict(world)) break;
+  }
+}
+
+/** How often each kind of fault has struck. */
+function faultsOf({ struck, processes }: World): Readonly<Record<string, number>> {
+  const faults: Record<string, number> = { ...struck };
+  for (const { client } of processes) {
+    for (const [kind, count] of Object.entries(client.struck)) {
+      faults[kind] = (faults[kind] ?? 0) + count;
+    }
+  }
+  return faults;
+}
+
+function sumOf(counts: Readonly<Record<string, number>>): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0);
 }
 
 /** The calm: everything that can be finished is, in time. */
@@ -151,19 +172,13 @@ function reportOf(world: World, broken: readonly SimulationViolation[]): Run {
       stopMs: (drainDeadlineMs + opTimeoutMs) * CLOCK_SLACK + 1,
     },
   });
-  const faults: Record<string, number> = { ...world.struck };
-  for (const { client } of world.processes) {
-    for (const [kind, count] of Object.entries(client.struck)) {
-      faults[kind] = (faults[kind] ?? 0) + count;
-    }
-  }
   const report: RunReport = {
     seed: world.seed,
     tookMs: Math.round(world.clock.nowMs()),
     events: happenings.length + history.length,
     commits: happenings.filter(({ kind }) => kind === 'accepted').length,
     takeovers: findings.takeovers,
-    faults,
+    faults: faultsOf(world),
     violations: [...broken, ...findings.broken],
   };
   return { report, world, happenings };

@@ -125,14 +125,14 @@ export type ActKind = Act['do'];
 
 /** Everything that can happen to a fleet, by name, and how often it is drawn beside the others. */
 export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
-  calls: 40,
-  events: 8,
+  calls: 55,
+  events: 10,
   cutWatches: 6,
-  partition: 5,
-  crash: 4,
-  freeze: 4,
-  stop: 3,
-  bounceLeader: 4,
+  partition: 3,
+  crash: 2,
+  freeze: 2,
+  stop: 1.5,
+  bounceLeader: 2,
   revokeSession: 2,
   deleteKey: 3,
   compact: 3,
@@ -162,7 +162,9 @@ export interface Scenario {
   readonly splits: readonly ScenarioSplit[];
   /** The longest that a handler takes for one split once the faults are over. */
   readonly splitMs: number;
-  /** When the faults stop. */
+  /** When the faults stop, unless fewer than `faultsMin` have struck. */
   readonly durationMs: number;
+  /** The acts come round again until so many faults have struck, nine times at most. */
+  readonly faultsMin: number;
   readonly acts: readonly Act[];
 }

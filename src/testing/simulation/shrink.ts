@@ -90,6 +90,7 @@ function* simplerScenarios(scenario: Scenario): Generator<Scenario, void, undefi
   if (scenario.latencyMs > 0) yield { ...scenario, latencyMs: 0 };
   if (scenario.expiryLagMs > 0) yield { ...scenario, expiryLagMs: 0 };
   if (scenario.planRuns > 1) yield { ...scenario, planRuns: 1 };
+  if (scenario.faultsMin > 0) yield { ...scenario, faultsMin: 0 };
   const lastMs = Math.max(0, ...scenario.acts.map((act) => act.atMs));
   const durationMs = Math.ceil(Math.max(lastMs + 1_000, scenario.durationMs / 2));
   if (durationMs < scenario.durationMs) yield { ...scenario, durationMs };

@@ -14,6 +14,12 @@ import { JOB, PREFIX, SimulatedProcess } from './simulated-process.ts';
 /** How long a supervisor waits before it starts a process that failed again. */
 const RESTART_MS = 500;
 
+/** Something that is wrong with the connection of a worker. */
+interface Disturbance {
+  readonly slot: number;
+  readonly strike: (process: SimulatedProcess) => void;
+}
+
 /** Calls that a fleet may make without any time passing. */
 const CALLS_MAX = 5_000;
 
@@ -35,6 +41,7 @@ export class World {
   /** The store as clients reach it. */
   readonly server: Store & { readonly clusterId: string };
   #tenancies = 0;
+  readonly #disturbances = new Set<Disturbance>();
   readonly #newest: (SimulatedProcess | undefined)[] = [];
 
   constructor(scenario: Scenario, program: (world: World) => Program) {
@@ -94,6 +101,9 @@ export class World {
     });
     this.processes.push(process);
     this.#newest[slot] = process;
+    for (const disturbance of this.#disturbances) {
+      if (disturbance.slot === slot && !this.isCalm) disturbance.strike(process);
+    }
     process.start();
     return process;
   }
@@ -103,6 +113,28 @@ export class World {
     this.clock.setTimeout(() => {
       if (!this.isCalm) act();
     }, ms);
+  }
+
+  /**
+   * Something is wrong with the connection of a worker for a while, whichever process it is.
+   *
+   * @param strike  Begins it for one process, and returns how to end it.
+   */
+  disturb(slot: number, forMs: number, strike: (process: SimulatedProcess) => () => void): void {
+    const ends: (() => void)[] = [];
+    const disturbance: Disturbance = {
+      slot,
+      strike: (process) => {
+        ends.push(strike(process));
+      },
+    };
+    this.#disturbances.add(disturbance);
+    const process = this.at(slot);
+    if (process?.state === 'running' || process?.state === 'frozen') disturbance.strike(process);
+    this.later(forMs, () => {
+      this.#disturbances.delete(disturbance);
+      for (const end of ends) end();
+    });
   }
 
   /** Blocks a process for a while. */

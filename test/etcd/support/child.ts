@@ -65,7 +65,8 @@ export class ChildWorker {
   async stop(): Promise<void> {
     if (this.hasExited) return;
     this.resume();
-    this.tell({ kind: 'stop' });
+    // One that has come to its end by itself hangs up before it is gone.
+    if (this.#child.connected) this.#child.send({ kind: 'stop' }, () => undefined);
     const timer = setTimeout(() => void this.kill(), 5_000);
     await this.exited;
     clearTimeout(timer);

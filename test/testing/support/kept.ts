@@ -58,6 +58,7 @@ function scenarioOf(seed: number): Scenario {
     splits: [],
     splitMs: 0,
     durationMs: 0,
+    faultsMin: 0,
     acts: [],
   };
 }

@@ -16,7 +16,13 @@ afterEach(async () => {
 
 /** A node that starts again elects itself after one to two seconds: the cut is shorter than this lease. */
 const LEASE_MS = 6_000;
-const config = { leaseDurationMs: LEASE_MS, replanIntervalMs: LEASE_MS };
+/** A commit that the cut left unanswered goes out again within two seconds: a drain waits for it. */
+const DRAIN_MS = 4_000;
+const config = {
+  leaseDurationMs: LEASE_MS,
+  replanIntervalMs: LEASE_MS,
+  drainDeadlineMs: DRAIN_MS,
+};
 const FINGERPRINT = 'plan:v1';
 const planner = {
   fingerprint: () => FINGERPRINT,

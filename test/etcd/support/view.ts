@@ -157,11 +157,13 @@ export class EtcdView implements WorldStore {
 
   async reset(): Promise<void> {
     const { recorder, server } = this.#options;
+    this.#take();
+    const former = this.#entries.at(-1)?.cluster;
     await server.restartEmpty();
     await recorder.settled();
     this.#take();
-    const [cluster] = recorder.entries.slice(-1).map((entry) => entry.cluster);
-    for (const [key, entry] of this.#now) if (entry.cluster !== cluster) this.#now.delete(key);
+    // The new one may hold nothing yet.
+    for (const [key, entry] of this.#now) if (entry.cluster === former) this.#now.delete(key);
   }
 
   /** Waits until everything that has been answered by now shows here. */

@@ -7,12 +7,12 @@ import { startEtcd } from '../test/etcd/support/server.ts';
 import { type CommitCase, measureCommits } from './etcd/commits.ts';
 import {
   measureClaims,
-  measureHandover,
   measureIdle,
   measureSeeding,
   measureTakeover,
   runVictims,
 } from './etcd/fleets.ts';
+import { measureHandover, runMover } from './etcd/handover.ts';
 
 /** Runs all and prints: one JSON document with `--json`, else tables. Returns the exit code. */
 export async function run(
@@ -22,6 +22,10 @@ export async function run(
   const [first, endpoint, kind] = flags;
   if (first === '--victims' && endpoint !== undefined) {
     await runVictims(endpoint, kind === 'leading' ? kind : 'plain');
+    return 0;
+  }
+  if (first === '--mover' && endpoint !== undefined && kind !== undefined) {
+    await runMover(endpoint, kind);
     return 0;
   }
   const only = flags.find((flag) => flag.startsWith('--only='))?.slice('--only='.length);

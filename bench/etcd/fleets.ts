@@ -1,8 +1,7 @@
-/** What a fleet costs the store, and how fast work changes hands. */
+/** What a fleet costs the store, and how soon others go on where a process was killed. */
 import { type ChildProcess, fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { createOperator, type Logger } from '../../src/index.ts';
 import {
   type BenchWorker,
   heldBy,
@@ -17,7 +16,6 @@ import {
 const CLAIMED_SPLITS = 512;
 const SEEDED_SPLITS = 10_000;
 const IDLE = { workers: 10, splits: 1_000, fewSplits: 10, leaseMs: 2_000, leases: 20 };
-const HANDOVER = { splits: 16, rounds: 40, pauseMs: 300 };
 const TAKEOVER = { jobs: 8, splits: 4, leaseMs: 5_000 };
 
 /** How many calls follow one another at least, however many run side by side. */
@@ -155,50 +153,6 @@ export async function measureIdle(
     requestsPerSecond: perSecond(counts.many),
     requestsPerSecondOfFew: perSecond(counts.few),
     readsPerSecond: perSecond(counts.reads),
-  };
-}
-
-/** From the leader's decision to the first call of the new owner's handler; the old owner's hands back at once. */
-export async function measureHandover(
-  endpoint: string,
-): Promise<{ p50Ms: number; p99Ms: number; moves: number }> {
-  const { splits, rounds, pauseMs } = HANDOVER;
-  let decidedMs = 0;
-  const tookMs: number[] = [];
-  const silent = (): void => undefined;
-  const logger: Logger = {
-    debug: silent,
-    info: ({ event, moved }) => {
-      if (event === 'assignment.published' && moved !== 0) decidedMs = performance.now();
-    },
-    warn: silent,
-    error: silent,
-  };
-  const setup = { endpoint, job: 'handover', splits, config: { maxInFlight: splits } };
-  const workers = ['a', 'b'].map((instanceId) => {
-    const one = startWorker({ ...setup, instanceId, logger });
-    holdAll(one.worker, () => tookMs.push(performance.now() - decidedMs));
-    return one;
-  }) as [BenchWorker, BenchWorker];
-  const operator = createOperator({ job: setup.job, store: workers[0].store });
-  const half = splits / 2;
-  const holds = (a: number, b: number) => () =>
-    heldBy(workers[0].worker) === a && heldBy(workers[1].worker) === b;
-  await until('the balance', holds(half, half));
-  tookMs.length = 0;
-  for (let round = 0; round < rounds; round += 1) {
-    await sleep(pauseMs);
-    await operator.drain('b');
-    await until('the drain', holds(splits, 0));
-    await sleep(pauseMs);
-    await operator.undrain('b');
-    await until('the balance', holds(half, half));
-  }
-  await Promise.all(workers.map((one) => one.stop()));
-  return {
-    p50Ms: rounded(quantile(tookMs, 0.5)),
-    p99Ms: rounded(quantile(tookMs, 0.99)),
-    moves: tookMs.length,
   };
 }
 

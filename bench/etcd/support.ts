@@ -86,11 +86,16 @@ function tapped(store: EtcdStore, onCall: (call: StoreCall) => void): Store {
 }
 
 /** Starts a worker's handlers, which hold each split until it is asked back. */
-export function holdAll(worker: Worker, onGrant: (grant: Grant) => void = () => undefined): void {
+export function holdAll(
+  worker: Worker,
+  onGrant: (grant: Grant) => void = () => undefined,
+  onReturn: () => void = () => undefined,
+): void {
   worker
     .run(async (grant) => {
       onGrant(grant);
       await Promise.race([grant.draining.whenRequested(), lost(grant)]);
+      onReturn();
     })
     .catch(() => undefined);
 }

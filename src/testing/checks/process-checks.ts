@@ -24,6 +24,8 @@ export interface ProcessState {
   state: 'running' | 'frozen' | 'dead' | 'gone';
   isLeading: boolean;
   hasTwin: boolean;
+  /** A handler of it has committed less than was committed: the source counts wrongly, and that ends a worker. */
+  hasFallenBack: boolean;
   /** When it was last disturbed so that it cannot know what it holds; -Infinity for never. */
   disturbedAtMs: number;
   stopAskedAtMs: number | null;
@@ -111,6 +113,7 @@ export class ProcessChecker {
       state: 'running',
       isLeading: false,
       hasTwin,
+      hasFallenBack: false,
       disturbedAtMs: -Infinity,
       stopAskedAtMs: null,
     });
@@ -139,7 +142,8 @@ export class ProcessChecker {
       code === null ||
       code === 'E_STARTUP_EXHAUSTED' ||
       (code === 'E_STOPPED' && one.stopAskedAtMs !== null) ||
-      (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin);
+      (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin) ||
+      (code === 'E_WATERMARK_REGRESSION' && one.hasFallenBack);
     if (!isExpected) yield broken('failed', `${one.instance} ended with ${code}`);
     if (verdict !== null && !this.#verdicts.has(nameOf(verdict))) {
       const told = JSON.stringify(verdict);

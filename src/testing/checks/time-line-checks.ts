@@ -16,6 +16,8 @@ interface TenancyState {
   readonly epoch: string;
   readonly grantedAtMs: number;
   readonly asked: Set<string>;
+  /** The highest watermark that it began at or asked for. */
+  highest: string | null;
   isLost: boolean;
   /** The handler has ended the tenancy itself, and only waits for the answer. */
   isEnding: boolean;
@@ -70,6 +72,9 @@ export class TimeLineChecker {
       case 'lost':
         this.#tenancies[happening.tenancy]!.isLost = true;
         return;
+      case 'fenced':
+        yield* this.#fenced(happening);
+        return;
       case 'returned':
         this.#returned(happening.tenancy);
         return;
@@ -115,6 +120,7 @@ export class TimeLineChecker {
       epoch,
       grantedAtMs: happening.atMs,
       asked: new Set(),
+      highest: happening.watermark,
       isLost: false,
       isEnding: false,
     };
@@ -151,9 +157,24 @@ export class TimeLineChecker {
     yield broken('overlap', `${what} while ${owner.instance} holds it at epoch ${other.epoch}`);
   }
 
+  /** Only another epoch or another status fences an owner: its own record never does (R2, R4). */
+  *#fenced({ process, split }: HappeningOf<'fenced'>): Iterable<Broken> {
+    const { instance, nonce } = this.#processes.get(process);
+    const record = this.#records.get(split);
+    if (record?.nonce !== nonce || record.status !== 'runnable') return;
+    yield broken(
+      'fenced by itself',
+      `${instance} gave up ${split} as fenced, and the record at epoch ${record.epoch} is its own`,
+    );
+  }
+
   #asked({ tenancy, what, watermark }: HappeningOf<'asked'>): void {
     const one = this.#tenancies[tenancy]!;
-    if (watermark !== null) one.asked.add(watermark);
+    if (watermark !== null) {
+      one.asked.add(watermark);
+      if (compareWatermarks(watermark, one.highest) >= 0) one.highest = watermark;
+      else this.#processes.get(one.process).hasFallenBack = true;
+    }
     if (what !== 'commit') one.isEnding = true;
   }
 

@@ -39,6 +39,8 @@ export type Happening = { readonly atMs: number; readonly revision: number } & (
       readonly watermark: string | null;
     }
   | { readonly kind: 'lost'; readonly tenancy: number }
+  /** A process gives up a split because somebody else has it. */
+  | { readonly kind: 'fenced'; readonly process: number; readonly split: string }
   | { readonly kind: 'returned'; readonly tenancy: number; readonly error: string | null }
   | {
       readonly kind: 'asked';

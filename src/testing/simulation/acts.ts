@@ -50,6 +50,9 @@ export function perform(world: World, act: Act): void {
     case 'partition':
       world.disturb(act.worker, act.forMs, (process) => partition(world, process, act));
       return;
+    case 'lateRenewals':
+      lateRenewals(world, act);
+      return;
     default: {
       const process = world.at(act.worker);
       const isThere = process?.state === 'running' || process?.state === 'frozen';
@@ -84,7 +87,10 @@ type WorkerAct = Extract<Act, { readonly worker: number }>;
 function performOn(
   world: World,
   process: SimulatedProcess,
-  act: Exclude<WorkerAct, ActOf<'cordon' | 'drain' | 'calls' | 'events' | 'partition'>>,
+  act: Exclude<
+    WorkerAct,
+    ActOf<'cordon' | 'drain' | 'calls' | 'events' | 'partition' | 'lateRenewals'>
+  >,
 ): void {
   switch (act.do) {
     case 'crash':
@@ -117,6 +123,9 @@ function performOn(
       return;
     case 'deleteKey':
       deleteKey(world, process, act.key);
+      return;
+    case 'rewrite':
+      rewrite(world, process);
       return;
   }
 }
@@ -197,6 +206,20 @@ function partition(
   };
 }
 
+function lateRenewals(world: World, { worker, lateMs, forMs }: ActOf<'lateRenewals'>): void {
+  world.disturb(worker, forMs / 2, ({ client }) => {
+    const rule = client.when('keepAlive').delayAnswer(lateMs);
+    return () => {
+      rule.remove();
+    };
+  });
+  world.later(forMs / 2, () => {
+    world.disturb(worker, forMs, (process) =>
+      partition(world, process, { side: 'both', silent: true }),
+    );
+  });
+}
+
 function revokeSession(world: World, process: SimulatedProcess, of: 'worker' | 'leader'): void {
   const key = of === 'leader' ? world.keys.leader : `${world.keys.root}workers/${process.instance}`;
   const entry = ownEntry(world, process, key);
@@ -216,18 +239,28 @@ function deleteKey(world: World, process: SimulatedProcess, key: ActOf<'deleteKe
         return ownEntry(world, process, `${keys.root}workers/${process.instance}`);
       case 'assignment':
         return world.store.dump(`${keys.root}assign/${process.instance}`)[0];
-      case 'lease': {
-        const own = world.store
-          .dump(`${keys.root}leases/`)
-          .filter(({ value }) => value.includes(process.nonce));
-        return own[Math.floor(world.random.next() * own.length)];
-      }
+      case 'lease':
+        return oneOf(world, process, `${keys.root}leases/`);
     }
   })();
   if (entry === undefined) return;
   rob(world, process);
   world.store.remove(entry.key);
   world.strike(`delete of ${key}`);
+}
+
+/** Nothing is lost by it: whoever owns the split knows its epoch again (R4). */
+function rewrite(world: World, process: SimulatedProcess): void {
+  const entry = oneOf(world, process, `${world.keys.root}splits/`);
+  if (entry === undefined) return;
+  world.store.put(entry.key, entry.value);
+  world.strike('rewrite');
+}
+
+/** One of the entries that this very process has put under a prefix. */
+function oneOf(world: World, process: SimulatedProcess, prefix: string): Entry | undefined {
+  const own = world.store.dump(prefix).filter(({ value }) => value.includes(process.nonce));
+  return own[Math.floor(world.random.next() * own.length)];
 }
 
 /** The entry of a key, if this very process has put it there. */

@@ -108,11 +108,24 @@ function drawSplit(
 
 function drawMisdeed(draw: Draw, leaseMs: number): Misdeed {
   return {
-    do: draw.pick(['throw', 'return', 'giveUp', 'stall', 'stall', 'block', 'deaf', 'deaf', 'kill']),
+    do: draw.pick(MISDEEDS),
     afterSteps: draw.whole(0, 6),
     forMs: draw.whole(1, 3 * leaseMs),
   };
 }
+
+const MISDEEDS: readonly Misdeed['do'][] = [
+  'throw',
+  'return',
+  'giveUp',
+  'stall',
+  'stall',
+  'block',
+  'deaf',
+  'deaf',
+  'fallBack',
+  'kill',
+];
 
 /** What acts are drawn for. */
 export interface ActBounds {
@@ -164,7 +177,16 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
     case 'stepWall':
       return { atMs, do: kind, worker, byMs: draw.whole(-7_200_000, 7_200_000) };
     case 'twin':
+    case 'rewrite':
       return { atMs, do: kind, worker };
+    case 'lateRenewals':
+      return {
+        atMs,
+        do: kind,
+        worker,
+        lateMs: draw.whole(0.1 * leaseMs, 0.3 * leaseMs),
+        forMs: 1.5 * leaseMs,
+      };
     case 'compact':
     case 'requeue':
       return { atMs, do: kind };

@@ -15,7 +15,7 @@ export interface ScenarioWorker {
 
 /** What a handler does once instead of working on, `afterSteps` steps into its tenancy. */
 export interface Misdeed {
-  readonly do: 'throw' | 'return' | 'giveUp' | 'stall' | 'block' | 'deaf' | 'kill';
+  readonly do: 'throw' | 'return' | 'giveUp' | 'stall' | 'block' | 'deaf' | 'fallBack' | 'kill';
   readonly afterSteps: number;
   /** How long it stalls, blocks its process, or is deaf to the loss of its grant. */
   readonly forMs: number;
@@ -99,6 +99,13 @@ export type Act = { readonly atMs: number } & (
       readonly side: 'both' | 'requests' | 'answers';
       readonly silent: boolean;
     }
+  /** Its renewals are answered after `lateMs` for a while, and then nothing arrives any more for `forMs`. */
+  | {
+      readonly do: 'lateRenewals';
+      readonly worker: number;
+      readonly lateMs: number;
+      readonly forMs: number;
+    }
   | { readonly do: 'compact' }
   /** The store lets no session expire. */
   | { readonly do: 'freezeExpiry'; readonly forMs: number }
@@ -108,6 +115,8 @@ export type Act = { readonly atMs: number } & (
       readonly worker: number;
       readonly key: 'presence' | 'assignment' | 'lease' | 'leader';
     }
+  /** Somebody writes the record of one of its splits again as it is. */
+  | { readonly do: 'rewrite'; readonly worker: number }
   /** Something happens to whoever leads. */
   | {
       readonly do: 'bounceLeader';
@@ -129,12 +138,14 @@ export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
   events: 10,
   cutWatches: 6,
   partition: 3,
+  lateRenewals: 2,
   crash: 2,
   freeze: 2,
   stop: 1.5,
   bounceLeader: 2,
   revokeSession: 2,
   deleteKey: 3,
+  rewrite: 3,
   compact: 3,
   stepWall: 2,
   pause: 1,

@@ -140,6 +140,9 @@ class Script {
         return false;
       case 'kill':
         return context.kill();
+      case 'fallBack':
+        await work.fallBack();
+        return false;
       case 'deaf':
         await this.#beDeaf(misdeed.forMs, work);
         return false;
@@ -177,6 +180,12 @@ class Work {
 
   complete(): Promise<void> {
     return this.grant.complete(this.#next());
+  }
+
+  /** Commits less than was committed: that must be refused, and changes nothing. */
+  async fallBack(): Promise<void> {
+    if (this.watermark === 0n) return;
+    await this.grant.commit({ watermark: this.watermark - 1n }).catch(() => undefined);
   }
 
   #next(): { watermark: bigint; state: string } {

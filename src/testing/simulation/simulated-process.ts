@@ -239,7 +239,10 @@ export class SimulatedProcess {
     };
   }
 
-  #inspect({ chart, to }: Transition): void {
+  #inspect({ chart, id, to }: Transition): void {
+    if (chart === 'tenancy' && to === 'lostFenced') {
+      this.#world.recorder.note({ kind: 'fenced', process: this.number, split: id });
+    }
     if (chart !== 'leader') return;
     const isLeading = to.startsWith('leading');
     if (isLeading === this.isLeading) return;

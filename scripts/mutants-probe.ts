@@ -18,6 +18,8 @@ const print = (probe: Probe): never => {
 
 Error.stackTraceLimit = 3;
 for (let seed = 1; seed <= runsMax; seed += 1) {
+  // Who reads it knows how far it came, should this run never end.
+  console.log(seed);
   // A promise that is broken so badly that the run itself ends in an error is broken too.
   const violations = await runScenario(scenarioOf(seed)).then(
     ({ report }) => report.violations,

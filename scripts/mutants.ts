@@ -29,6 +29,8 @@ const END = '<!-- mutants:end -->';
 const PARTS = ['src', 'machines', 'scripts', 'test', 'package.json', 'tsconfig.json'];
 /** Not whether diagrams are fresh or names good: what the charts do. */
 const CHART_TESTS = 'test/machines/(real|composed|paths|leader|peer|presence|tenancy|writing)';
+/** Names of single tests are printed only when asked for. */
+const CHART_FLAGS = ['--maxWorkers=1', '--bail', '--verbose'];
 const PROBE_MS_MAX = 300_000;
 /** Fleets run at once. */
 const JOBS = 2;
@@ -80,10 +82,12 @@ function apply(copy: string, { file, find, replace }: Mutant['edits'][number]): 
 async function bySimulator(copy: string): Promise<Caught | null> {
   const probe = ['--import', 'tsx', 'scripts/mutants-probe.ts', values.runs];
   const { stdout, isLate } = await run(copy, probe);
-  if (isLate)
-    return { by: 'simulator: the fleet never comes to an end', runs: '1 run at most that ends' };
-  const line = stdout.trimEnd().split('\n').at(-1) ?? '';
-  if (!line.startsWith('{')) return { by: 'simulator: the process ends with an error', runs: '1' };
+  const lines = stdout.trimEnd().split('\n');
+  const begun = lines.findLast((line) => /^\d+$/.test(line)) ?? '1';
+  if (isLate) return { by: 'simulator: a run never comes to an end', runs: begun };
+  const line = lines.at(-1)!;
+  if (!line.startsWith('{'))
+    return { by: 'simulator: the process ends with an error', runs: begun };
   const { runs, check } = JSON.parse(line) as Probe;
   return runs === null ? null : { by: `simulator: ${check}`, runs: String(runs) };
 }
@@ -91,7 +95,7 @@ async function bySimulator(copy: string): Promise<Caught | null> {
 async function byCharts(copy: string): Promise<Caught | null> {
   const jest = 'node_modules/jest/bin/jest.js';
   const flags = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'];
-  const { stdout } = await run(copy, [...flags, jest, CHART_TESTS, '--maxWorkers=1', '--bail']);
+  const { stdout } = await run(copy, [...flags, jest, CHART_TESTS, ...CHART_FLAGS]);
   const failed = /✕ (.*?)(?: \(\d+ m?s\))?$/m.exec(stdout);
   return failed === null ? null : { by: `\`${failed[1]!}\``, runs: 'a test' };
 }

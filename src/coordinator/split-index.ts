@@ -29,6 +29,7 @@ export class SplitIndex {
   /** Of those that can still run: who has an owner, and who has none. */
   readonly #owned = new Set<SplitId>();
   readonly #idle = new IdleSplits();
+  readonly #quarantined = new Set<SplitId>();
   /** Rises with every change: tells whether a judgement would find something new. */
   version = 0;
 
@@ -47,6 +48,11 @@ export class SplitIndex {
   /** Splits that can still run and have an owner, by their lease or else their record. */
   *owned(): IterableIterator<IndexedSplit> {
     for (const split of this.#owned) yield this.#splits.get(split)!;
+  }
+
+  /** Splits that were set aside. */
+  quarantined(): Iterable<SplitId> {
+    return this.#quarantined;
   }
 
   /** Splits that can still run and have no owner: at least the `count` heaviest, or all there are, in any order. */
@@ -122,6 +128,7 @@ export class SplitIndex {
     this.#splits.delete(id);
     this.#owned.delete(id);
     this.#idle.remove(id);
+    this.#quarantined.delete(id);
   }
 
   #sort({ id, status, owner, weight }: IndexedSplit): void {
@@ -130,5 +137,7 @@ export class SplitIndex {
     else this.#owned.delete(id);
     if (isRunnable && owner === null) this.#idle.put(id, weight);
     else this.#idle.remove(id);
+    if (status === 'quarantined') this.#quarantined.add(id);
+    else this.#quarantined.delete(id);
   }
 }

@@ -53,7 +53,10 @@ export class SplitReader {
     return true;
   }
 
-  /** Runs each third of a lease: reads what is runnable, leaseless, and named or owned. */
+  /**
+   * Runs each third of a lease: reads what is runnable, leaseless, and named or owned, and what is quarantined by its record
+   * and not by its `parked/` key or the other way round: set aside and put back between two looks, it is never heard of.
+   */
   tick(): void {
     const { view } = this.#core;
     const { index } = this.#term;
@@ -65,6 +68,10 @@ export class SplitReader {
       for (const split of assignment.record.splits) {
         if (index.get(split)?.status === 'runnable') readUnleased(split);
       }
+    }
+    for (const split of index.quarantined()) if (!view.parked.has(split)) this.readSoon(split);
+    for (const split of view.parked.keys()) {
+      if (index.get(split)?.status === 'runnable') this.readSoon(split);
     }
   }
 

@@ -133,6 +133,8 @@ export class Tenancies {
 
   /** Runs each third of a lease: marks that were lost are put again, orphans are dropped. */
   tick(): void {
+    // What is still named may have been put back unheard: set aside and requeued between two looks (R24).
+    this.#over.clear();
     this.#leases.tick(this.#bySplit);
     // A wait after a failure is at most half a lease; older deletes decide nothing (R40).
     const oldestMs = this.#core.clock.nowMs() - this.#core.config.leaseDurationMs;

@@ -14,7 +14,8 @@ import { added, NO_RUNS, type RunViolation, tallyOf } from './simulation/tally.t
 
 /**
  * What can happen to a fleet: calls that are slow, lost, repeated or refused (`calls`), watch events that are (`events`),
- * processes that crash, freeze, stop or come back, leaders that fall, sessions and keys taken away, and what operators do.
+ * processes that crash, freeze, stop or come back, leaders that fall, sessions and keys taken away, records written again by
+ * hand, renewals that are answered late before the connection is gone, and what operators do.
  */
 export type FaultKind = ActKind;
 

@@ -7,7 +7,24 @@ import { MUTANTS } from './mutants.ts';
 const root = path.resolve(import.meta.dirname, '../..');
 const read = (file: string): string => readFileSync(path.join(root, file), 'utf8');
 
+const README = read('test/README.md');
+const [, TABLE = ''] = /<!-- mutants:begin -->([^]*)<!-- mutants:end -->/.exec(README) ?? [];
+const ROWS = TABLE.split('\n')
+  .filter((line) => line.startsWith('|'))
+  .slice(2)
+  .map((line) => line.split('|').map((cell) => cell.trim()));
+
 describe('mutants', () => {
+  test('mutants - each stands in the table, with who noticed it and after how many runs', () => {
+    expect(ROWS.map(([, mistake, rules]) => ({ mistake, rules }))).toEqual(
+      MUTANTS.map(({ mistake, rules }) => ({ mistake, rules })),
+    );
+    for (const [, , , by, runs] of ROWS) {
+      if (by!.startsWith('simulator: ')) expect(Number(runs)).toBeGreaterThan(0);
+      else expect(by).toMatch(/^`.+`$/);
+    }
+  });
+
   test.each(MUTANTS.map((mutant) => [mutant.mistake, mutant] as const))(
     'mutants - the place of a mistake is in the source once: %s',
     (_, { edits }) => {

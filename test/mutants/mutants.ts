@@ -25,6 +25,7 @@ const CLAIMS = 'src/coordinator/claims.ts';
 const TENANCIES = 'src/coordinator/tenancies.ts';
 const TENANCY = 'src/coordinator/tenancy.ts';
 const TENANCY_CHART = 'machines/tenancy.machine.ts';
+const PEER_CHART = 'machines/peer.machine.ts';
 const SESSION = 'src/coordinator/session-keeper.ts';
 const BATCHER = 'src/coordinator/batcher.ts';
 const LEASES = 'src/coordinator/lease-keeper.ts';
@@ -88,14 +89,6 @@ export const MUTANTS: readonly Mutant[] = [
     'lane.batch = lane.batch.filter((one) => this.#keep(one));\n      if (lane.batch.length === 0)',
     "for (const { item } of lane.batch.splice(0))\n        item.answered({ kind: 'committed', revision: '1' as Revision });\n      if (lane.batch.length === 0)",
   ]),
-  one('a claim that landed counts as held whatever the lease shows', 'R3', CLAIMS, [
-    'const isHeld = shown?.session === session.id && shown?.record.epoch === sent.record.epoch;\n    if (isHeld && session.isValid()) {',
-    'if (session !== null) {',
-  ]),
-  one('one’s own write, found in a conflict, is not known again', 'R2', 'src/protocol/settle.ts', [
-    "if (sameStamp(found.stamp, write.stamp)) return { kind: 'landed' };",
-    '',
-  ]),
 
   // Sessions
   one('the self-fence counts from when the answer came', 'R10', SESSION, [
@@ -110,10 +103,22 @@ export const MUTANTS: readonly Mutant[] = [
     "      tenancy.send({ type: 'session.expired' });\n    }\n  }\n\n  /** The worker is leaving",
     '    }\n  }\n\n  /** The worker is leaving',
   ]),
-  one('twins react to any foreign presence', 'R14', ANNOUNCEMENT, [
-    'if (compareDecimals(shown.modRevision, this.#announcedAt) > 0) this.#reportTwin(shown.record);',
-    'this.#reportTwin(shown.record);',
-  ]),
+  {
+    mistake: 'twins react to any foreign presence',
+    rules: 'R14',
+    edits: [
+      {
+        file: ANNOUNCEMENT,
+        find: 'if (this.#isWriting) return;\n    const { view, me, nonce } = this.#core;',
+        replace: 'const { view, me, nonce } = this.#core;',
+      },
+      {
+        file: ANNOUNCEMENT,
+        find: 'shown.record.nonce === nonce || this.#announcedAt === null) return;\n    if (compareDecimals(shown.modRevision, this.#announcedAt) > 0) this.#reportTwin',
+        replace: 'shown.record.nonce === nonce) return;\n    this.#reportTwin',
+      },
+    ],
+  },
   one('an orphan is dropped while a claim of its split is unsettled', 'R12', LEASES, [
     "const isHeld = tenancy !== undefined && (tenancy.isClaiming || tenancy.chart.hasTag('held'));",
     "const isHeld = tenancy !== undefined && tenancy.chart.isIn('held.owned');",
@@ -156,10 +161,22 @@ export const MUTANTS: readonly Mutant[] = [
     "assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);",
     'named.has(tenancy.split);',
   ]),
-  one('a rebalance delay of zero means never', 'R26', 'machines/peer.machine.ts', [
-    'hasNoDelay: ({ context }) => context.rebalanceDelayMs === 0,',
-    'hasNoDelay: ({ context }) => context.rebalanceDelayMs < 0,',
-  ]),
+  {
+    mistake: 'a rebalance delay of zero means never',
+    rules: 'R26',
+    edits: [
+      {
+        file: PEER_CHART,
+        find: 'hasNoDelay: ({ context }) => context.rebalanceDelayMs === 0,',
+        replace: 'hasNoDelay: ({ context }) => context.rebalanceDelayMs < 0,',
+      },
+      {
+        file: PEER_CHART,
+        find: 'rebalanceDelay: ({ context }) => context.rebalanceDelayMs,',
+        replace: 'rebalanceDelay: ({ context }) => context.rebalanceDelayMs || 86_400_000,',
+      },
+    ],
+  },
   one('the leader does not read again after a lease went', 'R24', SPLIT_READER, [
     'index.unleased(split, this.#core.clock.nowMs());\n      this.readSoon(split);',
     'index.unleased(split, this.#core.clock.nowMs());',

@@ -254,6 +254,34 @@ describe('an operator with a bad connection', () => {
     },
   );
 
+  test.each([
+    ['it leads', 'a'],
+    ['it follows', 'b'],
+  ])(
+    'a requeue that its owner hears nothing of (%s) - of a split set aside and put back between two looks: it runs again (R24)',
+    async (_, owner) => {
+      await startFleet({
+        ownStore: true,
+        planner: finalPlan(['s0', 's1']),
+        config: { maxAttempts: 1 },
+      });
+      const a = fleet.seam('a');
+      await fleet.until('a leads', () => fleet.leader() === 'a');
+      const b = fleet.seam('b');
+      for (const worker of [a, b]) handBackAll(worker);
+      await fleet.until('one each', () => a.held.size === 1 && b.held.size === 1);
+      const worker = owner === 'a' ? a : b;
+      const [split] = worker.held.keys();
+      worker.client.cutWatches(1_000);
+      await worker.coordinator.fail(split!, 'poison');
+      expect(fleet.split(split!)?.status).toBe('quarantined');
+      await fleet.operator().requeue(split!);
+      await fleet.store.compact();
+      await fleet.until('it runs', () => fleet.lease(split!) !== null, 2 * LEASE_MS);
+      expect(fleet.split(split!)).toMatchObject({ status: 'runnable', attempts: 0 });
+    },
+  );
+
   test('a requeue whose answer is lost - is not done twice (R1, T15)', async () => {
     await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');

@@ -98,6 +98,18 @@ describe('time line checks', () => {
       'grant: b was granted s at epoch 1, but the record is at 2 of b',
     ],
     [
+      'an owner that gives up as fenced what is its own',
+      after('committed', (s) => s.tell({ kind: 'fenced', process: 0, split: 's' })),
+      'fenced by itself: a gave up s as fenced, and the record at epoch 1 is its own',
+    ],
+    [
+      'a worker that ends for a watermark that has not fallen',
+      instead('left', (s) =>
+        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' }),
+      ),
+      'failed: a ended with E_WATERMARK_REGRESSION',
+    ],
+    [
       'two that lead at once',
       after('leads', (s) => s.tell({ kind: 'leads', process: 1 })),
       'two leaders: b leads while a still does',
@@ -202,6 +214,21 @@ describe('time line checks', () => {
       after('committed', (s) => {
         s.tell({ kind: 'crashed', process: 0 });
         takenOver(s);
+      }),
+    ],
+    [
+      'an owner that is fenced by the next one',
+      after('committed', (s) => {
+        s.tell({ kind: 'lost', tenancy: 0 });
+        takenOver(s);
+        s.tell({ kind: 'fenced', process: 0, split: 's' });
+      }),
+    ],
+    [
+      'a worker that ends because its handler fell back',
+      instead('left', (s) => {
+        s.tell({ kind: 'asked', tenancy: 0, what: 'commit', watermark: '4' });
+        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' });
       }),
     ],
     [

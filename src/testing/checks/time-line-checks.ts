@@ -2,9 +2,10 @@
  * What must hold between the handlers of a fleet and the store: checked on the time line of its processes and on the
  * history of the store, read together in one pass.
  */
-import type { LeaseRecord, SplitRecord } from '../../records/records.ts';
+import type { AssignmentRecord, LeaseRecord, SplitRecord } from '../../records/records.ts';
 import { compareWatermarks } from '../../protocol/tenancy-records.ts';
 import type { Version } from './key-states.ts';
+import { PlanChecker } from './plan-checks.ts';
 import { type Broken, broken, ProcessChecker, type Promises } from './process-checks.ts';
 import type { Happening } from './time-line.ts';
 
@@ -21,6 +22,8 @@ interface TenancyState {
   isLost: boolean;
   /** The handler has ended the tenancy itself, and only waits for the answer. */
   isEnding: boolean;
+  /** The handler has called the split done. */
+  isDone: boolean;
 }
 
 /** What the store holds of one epoch of a split. */
@@ -41,6 +44,11 @@ export class TimeLineChecker {
   readonly #epochs = new Map<string, EpochState>();
   readonly #records = new Map<string, SplitRecord>();
   readonly #leases = new Map<string, LeaseRecord>();
+  readonly #plan = new PlanChecker();
+  /** The splits of each instance by its last assignment, deleted or not. */
+  readonly #assigned = new Map<string, ReadonlySet<string>>();
+  /** `<instance> <split>`: an assignment has named it, and a later one has not. */
+  readonly #unassigned = new Set<string>();
   #isAtRest = false;
 
   constructor(promises: Promises) {
@@ -53,7 +61,9 @@ export class TimeLineChecker {
       if (this.#isAtRest && MOVES.has(version.kind)) {
         yield broken('rest', `${version.entry.key} was written though nothing had to move`);
       }
+      yield* this.#plan.read(version);
       if (version.kind === 'plan') this.#processes.planned(version);
+      else if (version.kind === 'assign') this.#takeAssignment(version);
       else if (version.kind === 'splits') yield* this.#takeSplit(version);
       else if (version.kind === 'leases') yield* this.#takeLease(version);
     }
@@ -85,6 +95,12 @@ export class TimeLineChecker {
         yield* this.#accepted(happening);
         return;
       case 'refused':
+        return;
+      case 'planned':
+        this.#plan.heard(happening);
+        return;
+      case 'askedBack':
+        yield* this.#askedBack(happening);
         return;
       case 'wrote': {
         const { split, epoch, isLost } = this.#tenancies[happening.tenancy]!;
@@ -123,6 +139,7 @@ export class TimeLineChecker {
       highest: happening.watermark,
       isLost: false,
       isEnding: false,
+      isDone: false,
     };
     this.#tenancies[happening.tenancy] = tenancy;
     const others = this.#open.get(split) ?? [];
@@ -157,15 +174,39 @@ export class TimeLineChecker {
     yield broken('overlap', `${what} while ${owner.instance} holds it at epoch ${other.epoch}`);
   }
 
-  /** Only another epoch or another status fences an owner: its own record never does (R2, R4). */
+  /** Only another epoch fences an owner: its own record never does, not even the completed one (R2, R4). */
   *#fenced({ process, split }: HappeningOf<'fenced'>): Iterable<Broken> {
     const { instance, nonce } = this.#processes.get(process);
     const record = this.#records.get(split);
-    if (record?.nonce !== nonce || record.status !== 'runnable') return;
+    const tenancy = this.#tenancies.findLast(
+      (one) => one.process === process && one.split === split,
+    );
+    const isItsOwn = record?.nonce === nonce && record.epoch === tenancy?.epoch;
+    if (!isItsOwn || record.status === 'quarantined') return;
     yield broken(
       'fenced by itself',
       `${instance} gave up ${split} as fenced, and the record at epoch ${record.epoch} is its own`,
     );
+  }
+
+  /** Only an assignment without a split takes it away: that there is none says nothing (R25). */
+  *#askedBack({ tenancy, reason }: HappeningOf<'askedBack'>): Iterable<Broken> {
+    const { process, split } = this.#tenancies[tenancy]!;
+    const { instance } = this.#processes.get(process);
+    if (reason !== 'unassigned' || this.#unassigned.has(`${instance} ${split}`)) return;
+    yield broken(
+      'asked back',
+      `${instance} was asked for ${split}, which no assignment has taken from it`,
+    );
+  }
+
+  #takeAssignment({ id: instance, after }: Version): void {
+    if (after === undefined) return;
+    const splits = new Set<string>((after.record as AssignmentRecord).splits);
+    for (const split of this.#assigned.get(instance) ?? []) {
+      if (!splits.has(split)) this.#unassigned.add(`${instance} ${split}`);
+    }
+    this.#assigned.set(instance, splits);
   }
 
   #asked({ tenancy, what, watermark }: HappeningOf<'asked'>): void {
@@ -176,6 +217,7 @@ export class TimeLineChecker {
       else this.#processes.get(one.process).hasFallenBack = true;
     }
     if (what !== 'commit') one.isEnding = true;
+    if (what === 'complete') one.isDone = true;
   }
 
   *#accepted(happening: HappeningOf<'accepted'>): Iterable<Broken> {
@@ -237,10 +279,15 @@ export class TimeLineChecker {
     }
     const state = this.#epochs.get(name);
     if (state === undefined) return;
-    if (record.status === 'completed') state.isCompleted = true;
+    const tenancy = (this.#open.get(id) ?? []).find(({ epoch }) => epoch === record.epoch);
+    if (record.status === 'completed') {
+      state.isCompleted = true;
+      if (tenancy?.isDone === false) {
+        yield broken('invented', `${id} was completed, which no handler asked for`);
+      }
+    }
     if (record.watermark === previous.watermark) return;
     state.watermark = record.watermark;
-    const tenancy = (this.#open.get(id) ?? []).find(({ epoch }) => epoch === record.epoch);
     const wasAsked = tenancy === undefined || tenancy.asked.has(record.watermark!);
     if (!wasAsked) {
       yield broken(

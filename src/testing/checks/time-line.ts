@@ -1,5 +1,5 @@
 /** The time line of a run: what its processes and handlers did, with the revision of the store at which it happened. */
-import type { Verdict } from '../../coordinator/api.ts';
+import type { RevokeReason, Verdict } from '../../coordinator/api.ts';
 
 /** How a process stands to the world: only a running one can keep its promises. */
 export type Disturbance =
@@ -64,6 +64,16 @@ export type Happening = { readonly atMs: number; readonly revision: number } & (
     }
   /** A handler wrote somewhere else. */
   | { readonly kind: 'wrote'; readonly tenancy: number; readonly what: string }
+  /** Its planner answered a request of that generation. */
+  | {
+      readonly kind: 'planned';
+      readonly process: number;
+      readonly generation: number;
+      readonly splits: readonly string[];
+      readonly finality: 'open' | 'final';
+    }
+  /** The handler is asked to hand its split back. */
+  | { readonly kind: 'askedBack'; readonly tenancy: number; readonly reason: RevokeReason | null }
   /** Nothing moves any more, and nothing may until it is over: the faults have stopped and there is nothing to do. */
   | { readonly kind: 'rests' | 'restIsOver' }
   /** Nobody caught it. */

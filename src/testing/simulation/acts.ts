@@ -1,5 +1,6 @@
 /** Does to a fleet what a scenario says. */
 import { createOperator } from '../../operator/operator.ts';
+import type { Revision } from '../../base/decimals.ts';
 import type { Entry } from '../../store/port.ts';
 import { type CallKind, type Matcher, type StoreCall, writesTo } from '../../store/faults.ts';
 import { matches } from '../../store/faults/rules.ts';
@@ -332,10 +333,36 @@ function operate(world: World, act: ActOf<'pause' | 'cordon' | 'drain' | 'requeu
       world.later(act.forMs, () => void operator[`un${act.do}`](instance));
       return;
     }
-    case 'requeue':
-      for (const { key } of world.store.dump(`${world.keys.root}parked/`)) {
-        attempt(operator.requeue(key.slice(`${world.keys.root}parked/`.length)));
-      }
+    case 'requeue': {
+      const prefix = `${world.keys.root}parked/`;
+      const requeue = (key: string): void => {
+        attempt(operator.requeue(key.slice(prefix.length)));
+      };
+      for (const { key } of world.store.dump(prefix)) requeue(key);
+      if (act.forMs > 0) whenPut(world, prefix, act, requeue);
       return;
+    }
   }
+}
+
+/** Acts a little after each put under a prefix, for a while. */
+function whenPut(
+  world: World,
+  prefix: string,
+  { forMs, afterMs }: { readonly forMs: number; readonly afterMs: number },
+  act: (key: string) => void,
+): void {
+  const next = String(BigInt(world.store.revision) + 1n) as Revision;
+  const stream = world.store.watch({ prefix }, next).subscribe({
+    next(event) {
+      if (event.kind !== 'changes') return;
+      for (const { key, entry } of event.changes) {
+        if (entry !== null) world.later(afterMs, () => act(key));
+      }
+    },
+  });
+  // Also when the faults are over by then.
+  world.clock.setTimeout(() => {
+    stream.unsubscribe();
+  }, forMs);
 }

@@ -41,8 +41,9 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     draw.whole(5, draw.chance(0.3) ? 60 : 24),
     finality === 'open' ? lanes : 60,
   );
-  // As much work as keeps the fleet busy for about as long as the faults last.
-  const busyMs = (durationMs * Math.min(lanes, count)) / count;
+  // As much work as keeps the fleet busy for about as long as the faults last; now and then it is done while planning goes on.
+  const share = draw.chance(0.1) ? 0.05 : 1;
+  const busyMs = (share * durationMs * Math.min(lanes, count)) / count;
   return {
     seed,
     config: {
@@ -188,8 +189,14 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
         forMs: 1.5 * leaseMs,
       };
     case 'compact':
-    case 'requeue':
       return { atMs, do: kind };
+    case 'requeue':
+      return {
+        atMs,
+        do: kind,
+        forMs: draw.chance(0.5) ? 0 : 3 * forMs,
+        afterMs: draw.whole(0, 80),
+      };
     case 'freezeExpiry':
     case 'pause':
       return { atMs, do: kind, forMs };

@@ -125,8 +125,8 @@ export type Act = { readonly atMs: number } & (
     }
   | { readonly do: 'pause'; readonly forMs: number }
   | { readonly do: 'cordon' | 'drain'; readonly worker: number; readonly forMs: number }
-  /** Every split that is quarantined is put back. */
-  | { readonly do: 'requeue' }
+  /** Every split that is quarantined is put back, and for a while each that will be, `afterMs` later. */
+  | { readonly do: 'requeue'; readonly forMs: number; readonly afterMs: number }
 );
 
 /** The kinds of act. */

@@ -2,7 +2,14 @@
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
 import { hash32 } from '../../base/hash.ts';
 import { type Random, seededRandom } from '../../base/random.ts';
-import type { Progress, ProgressInput, Verdict } from '../../coordinator/api.ts';
+import type {
+  PlanAnswer,
+  PlannedSplit,
+  Planner,
+  Progress,
+  ProgressInput,
+  Verdict,
+} from '../../coordinator/api.ts';
 import type { WorkerConfig } from '../../coordinator/config.ts';
 import type { Transition } from '../../coordinator/chart-host.ts';
 import type { Grant } from '../../driver/grant.ts';
@@ -79,7 +86,7 @@ export class SimulatedProcess {
       prefix: PREFIX,
       store: this.client,
       instanceId: this.instance,
-      planner: world.program.planner(this.clock),
+      planner: this.#heardPlanner(world.program.planner(this.clock)),
       config: options.config,
       clock: this.clock,
       random: draw('worker'),
@@ -207,6 +214,7 @@ export class SimulatedProcess {
     grant.lost.addEventListener('abort', () => {
       recorder.note({ kind: 'lost', tenancy });
     });
+    void this.#noteAskedBack(grant, tenancy);
     const seen = new SeenGrant(grant, tenancy, this.#world);
     try {
       await program.handler(seen, this.#context(tenancy));
@@ -217,6 +225,39 @@ export class SimulatedProcess {
       recorder.note({ kind: 'returned', tenancy, error: messageOf(error) });
       throw error;
     }
+  }
+
+  /** The first request; those after one that was withdrawn are not noted. */
+  async #noteAskedBack({ draining, lost }: Grant, tenancy: number): Promise<void> {
+    await draining.whenRequested();
+    const { requested, reason } = draining;
+    if (requested && !lost.aborted) {
+      this.#world.recorder.note({ kind: 'askedBack', tenancy, reason });
+    }
+  }
+
+  /** The same planner, with its answers on the time line. */
+  #heardPlanner(planner: Planner): Planner {
+    return {
+      fingerprint: () => planner.fingerprint(),
+      plan: async (request) => {
+        const answer = await planner.plan(request);
+        const splits = this.#heard(answer, request.generation);
+        // What is no answer goes on as it is, for the worker to refuse.
+        return Symbol.iterator in Object(answer?.splits) ? { ...answer, splits } : answer;
+      },
+    };
+  }
+
+  /** The splits of an answer; that it was given is noted once all of them have been read. */
+  *#heard({ splits, finality }: PlanAnswer, generation: number): Generator<PlannedSplit> {
+    const ids: string[] = [];
+    for (const split of splits) {
+      ids.push(split?.id);
+      yield split;
+    }
+    const { number: process } = this;
+    this.#world.recorder.note({ kind: 'planned', process, generation, splits: ids, finality });
   }
 
   #context(tenancy: number): HandlerContext {

@@ -1,12 +1,14 @@
 /** The tests that test/SCENARIOS.md names, in the test file that imports this. */
 import '../../scenarios/attempts.test.ts';
 import '../../scenarios/drain.test.ts';
+import '../../scenarios/foreign-data.test.ts';
 import '../../scenarios/handler.test.ts';
 import '../../scenarios/leader.test.ts';
 import '../../scenarios/operator.test.ts';
 import '../../scenarios/ownership.test.ts';
 import '../../scenarios/plan.test.ts';
 import '../../scenarios/planner.test.ts';
+import '../../scenarios/progress.test.ts';
 import '../../scenarios/rebalance.test.ts';
 import '../../scenarios/revocation.test.ts';
 import '../../scenarios/rules.test.ts';

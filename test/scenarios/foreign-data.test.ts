@@ -1,25 +1,7 @@
-import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
+import { describe, expect, test } from '@jest/globals';
 import { jobKeys } from '../../src/records/keys.ts';
-import { guardProcess } from '../support/departures.ts';
-import {
-  finalPlan,
-  Fleet,
-  holdUntilAsked,
-  ids,
-  LEASE_MS,
-  type Surroundings,
-} from '../support/fleet.ts';
-
-let fleet: Fleet;
-let guard: ReturnType<typeof guardProcess>;
-beforeEach(() => {
-  guard = guardProcess();
-});
-afterEach(async () => {
-  await fleet.close();
-  guard.end();
-  expect(guard.caught).toEqual([]);
-});
+import { finalPlan, holdUntilAsked, ids, LEASE_MS, type Surroundings } from '../support/fleet.ts';
+import { fleet, startFleet } from '../support/scenario.ts';
 
 const BIG = 'x'.repeat(1024 * 1024);
 
@@ -30,11 +12,11 @@ function warningsOf(around: Surroundings): string[] {
 }
 
 /** Rewrites a stored record by hand. */
-function edit(key: string, change: (record: Record<string, unknown>) => void): void {
+async function edit(key: string, change: (record: Record<string, unknown>) => void): Promise<void> {
   const entry = fleet.store.dump(key).find((one) => one.key === key)!;
   const record = JSON.parse(entry.value) as Record<string, unknown>;
   change(record);
-  fleet.store.put(key, JSON.stringify(record), entry.session);
+  await fleet.store.put(key, JSON.stringify(record), entry.session);
 }
 
 const raw = (key: string): Record<string, unknown> =>
@@ -45,7 +27,7 @@ const raw = (key: string): Record<string, unknown> =>
 
 describe('two jobs in one store', () => {
   test('names that are prefixes of others - keep splits, members and leaders apart', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const ofJob = (job: string) => ({ job, planner: finalPlan(ids(4, `${job}-s`), job) });
     const etl = fleet.seam('w-1', ofJob('etl'));
     const etl10 = fleet.seam('w-10', ofJob('etl'));
@@ -59,7 +41,7 @@ describe('two jobs in one store', () => {
     expect(etl.coordinator.status().peers.map(({ instance }) => instance)).toEqual(['w-10']);
     expect(second.coordinator.status().peers).toEqual([]);
     for (const job of ['etl', 'etl-2']) {
-      expect(fleet.store.dump(jobKeys('test', job).leader)).toHaveLength(1);
+      expect(fleet.store.dump(jobKeys(fleet.prefix, job).leader)).toHaveLength(1);
     }
     const before = [...etl10.held].map(([id, { epoch }]) => `${id}@${epoch}`);
     void etl.coordinator.stop();
@@ -78,7 +60,7 @@ describe('two jobs in one store', () => {
 
 describe('strangers under our prefix', () => {
   test('junk keys - cost one warning each and nothing else (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const { root } = fleet.keys;
     const junk: Record<string, string> = {
       'splits/zzz/lock/1': 'junk',
@@ -90,13 +72,13 @@ describe('strangers under our prefix', () => {
       'control/cordoned': '',
       'control/unheard/of/it': '1',
     };
-    for (const [key, value] of Object.entries(junk)) fleet.store.put(root + key, value);
+    for (const [key, value] of Object.entries(junk)) await fleet.store.put(root + key, value);
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4);
     const later: Record<string, string> = { 'leases/later/x': 'junk', 'workers/late r': BIG };
-    for (const [key, value] of Object.entries(later)) fleet.store.put(root + key, value);
+    for (const [key, value] of Object.entries(later)) await fleet.store.put(root + key, value);
     await fleet.advance(6 * LEASE_MS);
-    fleet.store.put(`${root}leases/later/x`, 'junk again');
+    await fleet.store.put(`${root}leases/later/x`, 'junk again');
     await fleet.advance(6 * LEASE_MS);
     expect(warningsOf(a).sort()).toEqual([...Object.keys(junk), ...Object.keys(later)].sort());
     expect(a.held.size).toBe(4);
@@ -112,14 +94,14 @@ describe('strangers under our prefix', () => {
   });
 
   test('unreadable records of others - presence, assignment, lease, leader, parked - are warned about once and left alone (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const { keys } = fleet;
     const name = (kind: 'presence' | 'assignment' | 'lease' | 'parked', id: string): string =>
       keys[kind](id as never);
-    fleet.store.put(name('presence', 'ghost'), '{"schema":1}');
-    fleet.store.put(name('assignment', 'a'), '');
-    fleet.store.put(name('lease', 's1'), 'not json');
-    fleet.store.put(name('parked', 's2'), '[]');
+    await fleet.store.put(name('presence', 'ghost'), '{"schema":1}');
+    await fleet.store.put(name('assignment', 'a'), '');
+    await fleet.store.put(name('lease', 's1'), 'not json');
+    await fleet.store.put(name('parked', 's2'), '[]');
     const a = fleet.seam('a');
     await fleet.until('a holds the rest', () => a.held.size === 3);
     await fleet.advance(4 * LEASE_MS);
@@ -130,14 +112,14 @@ describe('strangers under our prefix', () => {
     expect(fleet.store.dump(name('presence', 'ghost'))[0]?.value).toBe('{"schema":1}');
     // The assignment was decided anew over the unreadable one.
     expect(fleet.assignment('a')?.splits).toHaveLength(4);
-    fleet.store.remove(name('lease', 's1'));
+    await fleet.store.remove(name('lease', 's1'));
     await fleet.until('a holds all', () => a.held.size === 4, 3_000);
   });
 
   test('an unreadable leader - counts as somebody who leads: nobody stands until it is gone (R42)', async () => {
-    fleet = new Fleet();
-    fleet.store.put(fleet.keys.leader, 'junk');
-    fleet.store.put(
+    await startFleet();
+    await fleet.store.put(fleet.keys.leader, 'junk');
+    await fleet.store.put(
       fleet.keys.plan,
       JSON.stringify({
         schema: 1,
@@ -157,7 +139,7 @@ describe('strangers under our prefix', () => {
     await fleet.advance(5 * LEASE_MS);
     expect(a.coordinator.status()).toMatchObject({ presence: 'present', leader: 'following' });
     expect(warningsOf(a)).toEqual(['leader']);
-    fleet.store.remove(fleet.keys.leader);
+    await fleet.store.remove(fleet.keys.leader);
     await fleet.until('a leads', () => fleet.leader() === 'a', 2_000);
     expect(fleet.plan()?.generation).toBe(4);
   });
@@ -185,11 +167,11 @@ describe('the plan', () => {
   ])(
     'a plan %s - is fatal with a clear error, for who runs and for who joins (R42)',
     async (_, code, damage) => {
-      fleet = new Fleet();
+      await startFleet();
       const a = fleet.worker('a', holdUntilAsked);
       await fleet.until('a holds all', () => fleet.leasesOf('a').length === 4);
       const { value } = fleet.store.dump(fleet.keys.plan)[0]!;
-      fleet.store.put(fleet.keys.plan, damage(value));
+      await fleet.store.put(fleet.keys.plan, damage(value));
       await fleet.until('a ends', () => a.run.state !== 'pending');
       expect(a.run.error).toMatchObject({ code, kind: 'fatal' });
       const b = fleet.worker('b', holdUntilAsked);
@@ -205,15 +187,15 @@ describe('the plan', () => {
 
 describe('versions side by side', () => {
   test('a split of a newer format - is left alone with one warning and blocks the verdict (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const first = fleet.seam('first');
     await fleet.until('planned', () => first.held.size === 4);
     void first.coordinator.stop();
     await fleet.until('gone', () => first.clock.pendingTimers === 0);
     const { keys } = fleet;
-    edit(keys.split('s1' as never), (record) => (record.minReader = 2));
-    edit(keys.split('s2' as never), (record) => (record.status = 'archived'));
-    fleet.store.put(keys.split('s3' as never), 'junk');
+    await edit(keys.split('s1' as never), (record) => (record.minReader = 2));
+    await edit(keys.split('s2' as never), (record) => (record.status = 'archived'));
+    await fleet.store.put(keys.split('s3' as never), 'junk');
     const texts = ['s1', 's2', 's3'].map(
       (id) => fleet.store.dump(keys.split(id as never))[0]!.value,
     );
@@ -230,23 +212,23 @@ describe('versions side by side', () => {
     const warned = warningsOf(a).filter((key) => key.startsWith('splits/'));
     expect(warned.sort()).toEqual(['splits/s1', 'splits/s2', 'splits/s3']);
     // What was repaired by hand is found by the next leader, at the latest.
-    edit(keys.split('s1' as never), (record) => (record.minReader = 1));
-    fleet.store.remove(keys.leader);
+    await edit(keys.split('s1' as never), (record) => (record.minReader = 1));
+    await fleet.store.remove(keys.leader);
     await fleet.until('s1 is claimed', () => a.held.has('s1'), 30_000);
   });
 
   test('fields of a newer version - survive claim, commit, release, election and publication', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const first = fleet.seam('first');
     await fleet.until('planned', () => first.held.size === 4);
     void first.coordinator.stop();
     await fleet.until('gone', () => first.clock.pendingTimers === 0);
     const split = fleet.keys.split('s1' as never);
-    edit(split, (record) => {
+    await edit(split, (record) => {
       record.colour = { red: 1 };
       record.schema = 2;
     });
-    edit(fleet.keys.plan, (record) => {
+    await edit(fleet.keys.plan, (record) => {
       record.region = 'north';
       record.sealed = false;
     });
@@ -278,7 +260,7 @@ describe('versions side by side', () => {
   });
 
   test('a lease deleted by hand - ends the tenancy at once and it is claimed anew: never two live handlers (R15)', async () => {
-    fleet = new Fleet({ planner: finalPlan(['s1']) });
+    await startFleet({ planner: finalPlan(['s1']) });
     let live = 0;
     let most = 0;
     const a = fleet.worker('a', async (grant) => {
@@ -291,7 +273,7 @@ describe('versions side by side', () => {
     await fleet.until('held', () => live === 1 || fleet.leasesOf('b').length === 1);
     for (let round = 0; round < 5; round += 1) {
       const epoch = fleet.split('s1')!.epoch;
-      fleet.store.remove(fleet.keys.lease('s1' as never));
+      await fleet.store.remove(fleet.keys.lease('s1' as never));
       await fleet.until('claimed anew', () => fleet.split('s1')!.epoch !== epoch, LEASE_MS / 3);
       await fleet.advance(200);
     }
@@ -301,10 +283,10 @@ describe('versions side by side', () => {
   });
 
   test('a split record deleted by hand - is named in an error and never silently complete (R21)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4);
-    fleet.store.remove(fleet.keys.split('s1' as never));
+    await fleet.store.remove(fleet.keys.split('s1' as never));
     await fleet.until('a noticed', () => !a.held.has('s1'), 20_000);
     for (const id of ['s2', 's3', 's4'])
       await a.coordinator.commit(id, { watermark: 1, completed: true });
@@ -320,10 +302,10 @@ describe('versions side by side', () => {
   });
 
   test('the plan deleted by hand - is put back by its leader, one generation on (R42)', async () => {
-    fleet = new Fleet();
+    await startFleet();
     const a = fleet.seam('a');
     await fleet.until('a holds all', () => a.held.size === 4);
-    fleet.store.remove(fleet.keys.plan);
+    await fleet.store.remove(fleet.keys.plan);
     await fleet.until('the plan is back', () => fleet.plan()?.sealed === true, 5_000);
     expect(fleet.plan()).toMatchObject({ generation: 2, planned: 4, verdict: null });
     expect(a.events.filter(({ type }) => type === 'lost')).toEqual([]);

@@ -33,6 +33,7 @@ const ANNOUNCEMENT = 'src/coordinator/announcement.ts';
 const ELECTION = 'src/coordinator/election.ts';
 const PLANNING = 'src/coordinator/planning.ts';
 const SPLIT_READER = 'src/coordinator/split-reader.ts';
+const JUDGING = 'src/coordinator/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
 const OPERATOR = 'src/operator/operator.ts';
 
@@ -103,22 +104,10 @@ export const MUTANTS: readonly Mutant[] = [
     "      tenancy.send({ type: 'session.expired' });\n    }\n  }\n\n  /** The worker is leaving",
     '    }\n  }\n\n  /** The worker is leaving',
   ]),
-  {
-    mistake: 'twins react to any foreign presence',
-    rules: 'R14',
-    edits: [
-      {
-        file: ANNOUNCEMENT,
-        find: 'if (this.#isWriting) return;\n    const { view, me, nonce } = this.#core;',
-        replace: 'const { view, me, nonce } = this.#core;',
-      },
-      {
-        file: ANNOUNCEMENT,
-        find: 'shown.record.nonce === nonce || this.#announcedAt === null) return;\n    if (compareDecimals(shown.modRevision, this.#announcedAt) > 0) this.#reportTwin',
-        replace: 'shown.record.nonce === nonce) return;\n    this.#reportTwin',
-      },
-    ],
-  },
+  one('twins react to any foreign presence', 'R13, R14', ANNOUNCEMENT, [
+    'if (this.hasLanded) {',
+    'if (this.#isWriting) {',
+  ]),
   one('an orphan is dropped while a claim of its split is unsettled', 'R12', LEASES, [
     "const isHeld = tenancy !== undefined && (tenancy.isClaiming || tenancy.chart.hasTag('held'));",
     "const isHeld = tenancy !== undefined && tenancy.chart.isIn('held.owned');",
@@ -153,10 +142,6 @@ export const MUTANTS: readonly Mutant[] = [
     'compares: [\n',
     'compares: [] || [\n',
   ]),
-  one('a plan is sealed before its last split is stored', 'R22', PLANNING, [
-    "} else if (underWay === 0) this.#send({ type: 'splits.seeded' });",
-    "} else if (underWay >= 0) this.#send({ type: 'splits.seeded' });",
-  ]),
   one('an absent assignment is read as “hold nothing”', 'R25', TENANCIES, [
     "assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);",
     'named.has(tenancy.split);',
@@ -177,26 +162,30 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
-  one('the leader does not read again after a lease went', 'R24', SPLIT_READER, [
-    'index.unleased(split, this.#core.clock.nowMs());\n      this.readSoon(split);',
-    'index.unleased(split, this.#core.clock.nowMs());',
-  ]),
   one('the leader reads nothing again by itself', 'R24', SPLIT_READER, [
     'if (!view.leases.has(split)) this.readSoon(split);',
     'if (view.leases.has(split)) this.readSoon(split);',
   ]),
-  one('a quarantine does not ask whether the lease is gone', 'R28', SPLIT_READER, [
-    'if (view.leases.has(split) || view.unreadableLeases.has(split)) return;\n    if (!isAtCap',
-    'if (!isAtCap',
-  ]),
-  one('a verdict is given on a stale plan', 'R23', 'src/coordinator/judging.ts', [
+  one('a verdict is given on a stale plan', 'R23', JUDGING, [
     "void term.put('verdict', keys.plan, value, judgement.modRevision)",
     "void term.put('verdict', keys.plan, value, this.#core.view.entry(keys.plan)!.modRevision)",
   ]),
-  one('a verdict does not wait for the seal', 'R22, R23', VERDICT, [
-    "if (!plan.sealed || plan.finality !== 'final') return wait('unsealed');",
-    "if (plan.finality === 'unknown') return wait('unsealed');",
-  ]),
+  {
+    mistake: 'a verdict does not wait for the seal',
+    rules: 'R22, R23',
+    edits: [
+      {
+        file: VERDICT,
+        find: "if (!plan.sealed || plan.finality !== 'final') return wait('unsealed');",
+        replace: "if (plan.finality === 'unknown') return wait('unsealed');",
+      },
+      {
+        file: JUDGING,
+        find: 'if (!record.sealed || record.verdict !== null) return;',
+        replace: 'if (record.verdict !== null) return;',
+      },
+    ],
+  },
   one('a requeue leaves the plan alone', 'R23', OPERATOR, [
     '          { put: plan, value: planCodec.encode(reopened(planRecord), stamp), session: null },\n',
     '',
@@ -234,17 +223,9 @@ export const MUTANTS: readonly Mutant[] = [
     "actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
     "actions: [noteWithdrawal, noteDrainStart, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
   ]),
-  one('a split taken at its deadline is still committed on', 'R33', TENANCY, [
-    '  lose(): void {\n    this.hasGrant = false;\n    this.mayCommit = false;\n    this.#dropPending();',
-    '  lose(): void {\n    this.hasGrant = false;',
-  ]),
   one('a handler that ignores its loss is started again beside itself', 'R27', TENANCIES, [
     'if (isOpen && !this.#refused.has(split)) this.#open(split);',
     'if (isOpen) this.#open(split);',
-  ]),
-  one('a worker that stops goes on claiming', 'R16', TENANCIES, [
-    'if (this.#isStopping || view.isPaused || !this.#hooks.mayClaim()) return;',
-    'if (view.isPaused) return;',
   ]),
   one('a worker closes its session first when it leaves', 'R17', 'src/coordinator/departure.ts', [
     'this.#leaving.tenancies.stopAll();',

@@ -11,6 +11,7 @@ import {
   instead,
   lawful,
   lease,
+  listed,
   presence,
   split,
   type Step,
@@ -108,6 +109,38 @@ describe('time line checks', () => {
         s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' }),
       ),
       'failed: a ended with E_WATERMARK_REGRESSION',
+    ],
+    [
+      'a split that is stored and was not listed',
+      instead('listed', (s) => listed(s, ['s'])),
+      'plan: q was stored in generation 1, whose planner has not listed it',
+    ],
+    [
+      'a plan that was listed for another generation',
+      instead('listed', (s) => listed(s, ['s', 'q'], { generation: 0 })),
+      'plan: s was stored in generation 1, whose planner has not listed it',
+    ],
+    [
+      'a seal without a final answer',
+      instead('listed', (s) => listed(s, ['s', 'q'], { finality: 'open' })),
+      'plan: sealed in generation 1, whose planner has given no final answer',
+    ],
+    [
+      'a seal before everything is stored',
+      instead('listed', (s) => listed(s, ['s', 'q', 'r'])),
+      'plan: sealed before r was stored',
+    ],
+    [
+      'a split that is asked back and that nobody has taken away',
+      after('committed', (s) => s.tell({ kind: 'askedBack', tenancy: 0, reason: 'unassigned' })),
+      'asked back: a was asked for s, which no assignment has taken from it',
+    ],
+    [
+      'a completion that no handler asked for',
+      instead('asked by b', (s) =>
+        s.tell({ kind: 'asked', tenancy: 1, what: 'commit', watermark: '8' }),
+      ),
+      'invented: s was completed, which no handler asked for',
     ],
     [
       'two that lead at once',
@@ -229,6 +262,13 @@ describe('time line checks', () => {
       instead('left', (s) => {
         s.tell({ kind: 'asked', tenancy: 0, what: 'commit', watermark: '4' });
         s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' });
+      }),
+    ],
+    [
+      'a split that is asked back because the next assignment lacks it',
+      after('committed', (s) => {
+        s.write([assign('a', ['q'], s.by('a'))]);
+        s.tell({ kind: 'askedBack', tenancy: 0, reason: 'unassigned' });
       }),
     ],
     [

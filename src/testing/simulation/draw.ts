@@ -41,9 +41,18 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     draw.whole(5, draw.chance(0.3) ? 60 : 24),
     finality === 'open' ? lanes : 60,
   );
-  // As much work as keeps the fleet busy for about as long as the faults last; now and then it is done while planning goes on.
-  const share = draw.chance(0.1) ? 0.05 : 1;
+  // As much work as keeps the fleet busy for about as long as the faults last. Now and then it is soon done, and what is set
+  // aside is put back again and again: verdicts are on their way all the time.
+  const isSoonDone = draw.chance(0.12);
+  const share = isSoonDone ? 0.03 : 1;
   const busyMs = (share * durationMs * Math.min(lanes, count)) / count;
+  const requeues: Act = {
+    atMs: 0,
+    do: 'requeue',
+    forMs: durationMs,
+    afterMs: draw.whole(0, 200),
+  };
+  const acts = drawActs(random, { workers: workers.length, durationMs, leaseDurationMs });
   return {
     seed,
     config: {
@@ -55,17 +64,19 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
       replanIntervalMs: draw.whole(leaseDurationMs, 3 * leaseDurationMs),
       reconcileIntervalMs: draw.whole(leaseDurationMs, 4 * leaseDurationMs),
     },
-    latencyMs: draw.chance(0.65) ? 0 : draw.whole(1, 60),
+    latencyMs: draw.chance(0.65) && !isSoonDone ? 0 : draw.whole(1, 60),
     expiryLagMs: draw.chance(0.5) ? 0 : draw.whole(1, 1_000),
     workers,
     finality,
     planRuns: draw.chance(0.6) ? 1 : draw.whole(2, 4),
     planner: draw.some(0, 3, () => drawPlannerRun(draw, leaseDurationMs)),
-    splits: draw.times(count, (index) => drawSplit(draw, `s${index}`, { busyMs, leaseDurationMs })),
+    splits: draw.times(count, (index) =>
+      drawSplit(draw, `s${index}`, { busyMs, leaseDurationMs, poison: isSoonDone ? 0.2 : 0.04 }),
+    ),
     durationMs,
     splitMs: 0,
     faultsMin: size === 'full' ? 200 : 0,
-    acts: drawActs(random, { workers: workers.length, durationMs, leaseDurationMs }),
+    acts: isSoonDone ? [requeues, ...acts] : acts,
   };
 }
 
@@ -92,10 +103,11 @@ function drawPlannerRun(draw: Draw, leaseMs: number): PlannerRun {
 function drawSplit(
   draw: Draw,
   id: string,
-  { busyMs, leaseDurationMs }: { busyMs: number; leaseDurationMs: number },
+  bounds: { readonly busyMs: number; readonly leaseDurationMs: number; readonly poison: number },
 ): ScenarioSplit {
   const stepMs = draw.whole(300, 2_500);
-  const poison = draw.chance(0.04) ? draw.pick(['throws', 'kills'] as const) : 'none';
+  const { busyMs, leaseDurationMs } = bounds;
+  const poison = draw.chance(bounds.poison) ? draw.pick(['throws', 'kills'] as const) : 'none';
   return {
     id,
     weight: draw.chance(0.5) ? 1 : draw.whole(1, 100),

@@ -72,8 +72,8 @@ class Script {
     const split = this.#splits.get(grant.split.id)!;
     const count = this.#tenancies.get(split.id) ?? 0;
     this.#tenancies.set(split.id, count + 1);
-    if (split.poison !== 'none') await this.#poison(split, context);
     const work = new Work(grant, context, split);
+    if (split.poison !== 'none') await this.#poison(work);
     const misdeed = split.misdeeds[count];
     for (let step = 0; !grant.lost.aborted; step += 1) {
       if (misdeed?.afterSteps === step && !this.#world.isCalm) {
@@ -107,8 +107,11 @@ class Script {
     return isAsked;
   }
 
-  async #poison(split: ScenarioSplit, context: HandlerContext): Promise<never> {
+  async #poison(work: Work): Promise<never> {
+    const { context, split } = work;
     this.#world.strike(`poison that ${split.poison}`);
+    // No progress: it saves no attempt (R31).
+    await work.standStill();
     if (split.poison === 'kills' && !this.#world.isCalm) await context.kill();
     throw new Error('poison');
   }
@@ -180,6 +183,11 @@ class Work {
 
   complete(): Promise<void> {
     return this.grant.complete(this.#next());
+  }
+
+  /** Commits what was committed once more. */
+  async standStill(): Promise<void> {
+    await this.grant.commit({ watermark: this.watermark });
   }
 
   /** Commits less than was committed: that must be refused, and changes nothing. */

@@ -43,6 +43,29 @@ export const KEPT_SCENARIOS: [name: string, scenario: Scenario][] = [
       acts: [{ atMs: 8_272, do: 'partition', worker: 1, forMs: 2_078, side: 'both', silent: true }],
     },
   ],
+  [
+    'a split that is set aside and put back while both events are late is never served again',
+    {
+      ...scenarioOf(459),
+      config: { ...config(3_000), maxAttempts: 2, reconcileIntervalMs: 3_000 },
+      workers: [worker('w0', 4, 0)],
+      finality: 'open',
+      splits: [{ ...split({ steps: 9, stepMs: 500 }), poison: 'throws' }],
+      durationMs: 20_000,
+      acts: [
+        { atMs: 100, do: 'requeue', forMs: 18_000, afterMs: 50 },
+        {
+          atMs: 200,
+          do: 'events',
+          worker: 0,
+          fault: 'delayEvents',
+          chance: 1,
+          forMs: 19_000,
+          spanMs: 8_000,
+        },
+      ],
+    },
+  ],
 ];
 
 function scenarioOf(seed: number): Scenario {

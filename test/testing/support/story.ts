@@ -119,6 +119,7 @@ export function lawful(): Step[] {
     ['planned', (s) => s.write([plan(s.by('a'), { generation: 0 })])],
     ['elected', elect],
     ['leads', (s) => s.tell({ kind: 'leads', process: 0 })],
+    ['listed', (s) => listed(s, ['s', 'q'])],
     [
       'seeded',
       (s) =>
@@ -202,6 +203,15 @@ export const TOLD = {
 function startBoth(story: Story): void {
   story.tell({ kind: 'started', process: 0, instance: 'a', nonce: 'na' });
   story.tell({ kind: 'started', process: 1, instance: 'b', nonce: 'nb' });
+}
+
+/** The planner of a answers its leader. */
+export function listed(
+  story: Story,
+  splits: readonly string[],
+  fields: { generation?: number; finality?: 'open' | 'final' } = {},
+): void {
+  story.tell({ kind: 'planned', process: 0, generation: 1, splits, finality: 'final', ...fields });
 }
 
 function elect(story: Story): void {

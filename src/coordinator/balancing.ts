@@ -257,7 +257,7 @@ export class Balancing {
             { ...view.assignments.get(instance)?.record, generation: term.generation, splits },
             this.#core.stamp(),
           );
-    return term.put('assign', key, value, equals);
+    return term.put('assign', key, value, { equals });
   }
 }
 

@@ -99,7 +99,7 @@ export class Judging {
     );
   }
 
-  /** Writes the verdict, if the plan is what was read. */
+  /** Writes the verdict, if the plan is what was read, and the job is not paused (R23). */
   record(term: Term): void {
     const judgement = this.#judgement!;
     const { keys } = this.#core;
@@ -107,8 +107,12 @@ export class Judging {
       { ...judgement.plan, verdict: judgement.verdict },
       this.#core.stamp(),
     );
-    void term.put('verdict', keys.plan, value, judgement.modRevision).then((landed) => {
+    const { modRevision } = judgement;
+    const where = { equals: modRevision, absent: [keys.paused] };
+    void term.put('verdict', keys.plan, value, where).then((landed) => {
       this.#core.mailbox.post(() => {
+        // What was in the way is known now; once it is gone the same state is judged again.
+        if (!landed) this.#judged = '';
         if (!term.isOver) this.#send({ type: landed ? 'verdict.written' : 'judgement.open' });
       });
     });

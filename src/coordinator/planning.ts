@@ -279,7 +279,7 @@ export class Planning {
 
   #putPlan(term: Term, record: PlanRecord, equals: Revision): Promise<boolean> {
     const value = planCodec.encode(record, this.#core.stamp());
-    return term.put('plan', this.#core.keys.plan, value, equals);
+    return term.put('plan', this.#core.keys.plan, value, { equals });
   }
 
   #later(act: () => void): void {

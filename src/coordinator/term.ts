@@ -2,7 +2,7 @@
  * One term of leadership: its guard, its clock of failing writes, and what it knows. When it is over, nothing more of it
  * is written: every write carries the guard as an outer compare (R19), and unsent ones are dropped.
  */
-import type { Revision } from '../base/decimals.ts';
+import { ABSENT, type Revision } from '../base/decimals.ts';
 import type { Compare, Txn } from '../store/port.ts';
 import type { WriteAnswer } from './batcher.ts';
 import type { Core } from './core.ts';
@@ -71,17 +71,26 @@ export class Term {
   }
 
   /**
-   * Writes or deletes one durable key, if it is still at `equals`, and takes the answer into the view.
+   * Writes or deletes one durable key, if it is still at `equals` and the keys of `absent` are not there, and takes the answer
+   * into the view.
    *
    * @returns True when the key stands as written, also by an earlier send; false when somebody else changed it, or the
    *   term is over.
    */
-  async put(name: string, key: string, value: string | null, equals: Revision): Promise<boolean> {
+  async put(
+    name: string,
+    key: string,
+    value: string | null,
+    { equals, absent = [] }: { readonly equals: Revision; readonly absent?: readonly string[] },
+  ): Promise<boolean> {
     const { view } = this.#core;
     const txn: Txn = {
-      compares: [{ key, target: 'modRevision', equals }],
+      compares: [
+        { key, target: 'modRevision', equals },
+        ...absent.map((one) => ({ key: one, target: 'createRevision', equals: ABSENT }) as const),
+      ],
       writes: [value === null ? { delete: key } : { put: key, value, session: null }],
-      onConflict: [key],
+      onConflict: [key, ...absent],
     };
     const answer = await this.write(name, () => txn);
     if (answer.kind === 'committed') {
@@ -90,7 +99,9 @@ export class Term {
     }
     if (answer.kind !== 'conflict') return false;
     const found = answer.found[0] ?? null;
-    view.found(key, found, answer.revision);
+    for (const [index, one] of txn.onConflict.entries()) {
+      view.found(one, answer.found[index] ?? null, answer.revision);
+    }
     // The value carries its stamp: found there, it is this very write, sent twice.
     return (found?.value ?? null) === value;
   }

@@ -167,8 +167,8 @@ export const MUTANTS: readonly Mutant[] = [
     'if (view.leases.has(split)) this.readSoon(split);',
   ]),
   one('a verdict is given on a stale plan', 'R23', JUDGING, [
-    "void term.put('verdict', keys.plan, value, judgement.modRevision)",
-    "void term.put('verdict', keys.plan, value, this.#core.view.entry(keys.plan)!.modRevision)",
+    'const { modRevision } = judgement;',
+    'const { modRevision } = this.#core.view.entry(keys.plan)!;',
   ]),
   {
     mistake: 'a verdict does not wait for the seal',

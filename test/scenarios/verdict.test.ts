@@ -161,6 +161,20 @@ describe('a requeue against a verdict in the making', () => {
     },
   );
 
+  test('a pause while the judge’s write is on its way - leaves no verdict, and it comes once the job goes on (R23)', async () => {
+    const a = await judged((worker) => {
+      worker.client.when(isVerdictWrite).delay(3_000, { times: 1 });
+    });
+    await fleet.operator().pause();
+    await fleet.advance(2 * LEASE_MS);
+    expect(fleet.plan()?.verdict).toBeNull();
+    expect(writtenVerdicts()).toEqual([]);
+    const resumed = fleet.operator().resume();
+    await fleet.until('the verdict', () => a.verdict !== null, LEASE_MS);
+    await resumed;
+    expect(writtenVerdicts()).toEqual(['stalled']);
+  });
+
   test('a requeue after the verdict - takes it back, and the next one follows by itself (R23, T15)', async () => {
     const a = await judged(() => undefined);
     await fleet.until('stalled', () => a.verdict?.kind === 'stalled');

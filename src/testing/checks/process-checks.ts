@@ -23,6 +23,8 @@ export interface ProcessState {
   readonly nonce: string;
   state: 'running' | 'frozen' | 'dead' | 'gone';
   isLeading: boolean;
+  /** Something was taken from it while it led: it need not hear of that before its watches come back. */
+  isRobbedLeader: boolean;
   hasTwin: boolean;
   /** A handler of it has committed less than was committed: the source counts wrongly, and that ends a worker. */
   hasFallenBack: boolean;
@@ -87,6 +89,7 @@ export class ProcessChecker {
         return;
       case 'leadsNoMore':
         this.get(happening.process).isLeading = false;
+        this.get(happening.process).isRobbedLeader = false;
         return;
       case 'stopAsked':
         this.get(happening.process).stopAskedAtMs = happening.atMs;
@@ -112,6 +115,7 @@ export class ProcessChecker {
       nonce,
       state: 'running',
       isLeading: false,
+      isRobbedLeader: false,
       hasTwin,
       hasFallenBack: false,
       disturbedAtMs: -Infinity,
@@ -121,15 +125,19 @@ export class ProcessChecker {
 
   #disturbed(happening: HappeningOf<'disturbed'>): void {
     const process = this.get(happening.process);
-    if (happening.by !== 'robbed') process.state = 'frozen';
+    if (happening.by === 'robbed') process.isRobbedLeader ||= process.isLeading;
+    else process.state = 'frozen';
     process.disturbedAtMs = happening.atMs;
   }
 
   *#leads(process: number, atMs: number): Iterable<Broken> {
     const leader = this.get(process);
     leader.isLeading = true;
+    // Thawed a moment ago, it may hear first that it was elected, and then that this is over.
+    if (!this.isSound(leader, atMs)) return;
     for (const [number, other] of this.#processes) {
-      if (number === process || !other.isLeading || !this.isSound(other, atMs)) continue;
+      if (number === process || !other.isLeading || other.isRobbedLeader) continue;
+      if (!this.isSound(other, atMs)) continue;
       yield broken('two leaders', `${leader.instance} leads while ${other.instance} still does`);
     }
   }

@@ -57,7 +57,10 @@ export class Balancing {
   /** Decides, and writes the assignments whose content changed; the chart hears when all are answered. */
   balance(term: Term): void {
     this.#decidedAtMs = this.#core.clock.nowMs();
-    const writes = term.isReady && !this.#core.view.isPaused ? this.#decide(term) : [];
+    const { view, me } = this.#core;
+    // A leader whose own presence was deleted is there all the same: it decides once it is announced again (R15).
+    const mayDecide = term.isReady && !view.isPaused && view.presences.has(me);
+    const writes = mayDecide ? this.#decide(term) : [];
     void Promise.all(writes).then((landed) => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;

@@ -11,6 +11,7 @@ import {
   completeAtOnce,
   CONFIG,
   finalPlan,
+  type HandledWorker,
   holdUntilAsked,
   ids,
   JOB,
@@ -65,7 +66,11 @@ describe('a key deleted by hand', () => {
     await startFleet();
     const a = fleet.worker('a', holdUntilAsked);
     const b = fleet.worker('b', holdUntilAsked);
-    await fleet.until('two each', () => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 2));
+    // In the store, and heard of: an answer may be late.
+    const holdsTwo = ({ id, worker }: HandledWorker): boolean =>
+      fleet.leasesOf(id).length === 2 &&
+      worker.status().tenancies.filter(({ state }) => state === 'held.owned').length === 2;
+    await fleet.until('two each', () => [a, b].every(holdsTwo));
     await fleet.advance(1_000);
     forget(a, b);
     const before = assignments();
@@ -79,6 +84,22 @@ describe('a key deleted by hand', () => {
       expect(eventsOf(worker, 'gained')).toEqual([]);
       expect(eventsOf(worker, 'lost')).toEqual([]);
     }
+    expect(assignments()).toEqual(before);
+  });
+
+  test('presence - of the leader, announced again late: it moves nothing meanwhile (R15)', async () => {
+    await startFleet();
+    const a = fleet.worker('a', holdUntilAsked);
+    await fleet.until('a leads', () => fleet.leader() === 'a');
+    const b = fleet.worker('b', holdUntilAsked);
+    await fleet.until('two each', () => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 2));
+    await fleet.advance(1_000);
+    forget(a, b);
+    const before = assignments();
+    a.client.when(transaction('announce')).delay(1_000, { times: 1 });
+    await fleet.store.remove(fleet.keys.presence('a' as InstanceId));
+    await fleet.advance(2 * LEASE_MS);
+    expect([...eventsOf(a, 'revokeRequested'), ...eventsOf(b, 'gained')]).toEqual([]);
     expect(assignments()).toEqual(before);
   });
 

@@ -107,8 +107,7 @@ export class Judging {
       { ...judgement.plan, verdict: judgement.verdict },
       this.#core.stamp(),
     );
-    const { modRevision } = judgement;
-    const where = { equals: modRevision, absent: [keys.paused] };
+    const where = { equals: judgement.modRevision, absent: [keys.paused] };
     void term.put('verdict', keys.plan, value, where).then((landed) => {
       this.#core.mailbox.post(() => {
         // What was in the way is known now; once it is gone the same state is judged again.

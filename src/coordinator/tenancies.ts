@@ -47,7 +47,7 @@ export class Tenancies {
   readonly #bySplit = new Map<SplitId, Tenancy>();
   readonly #unclearedEnds = new UnclearedEnds();
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
-  /** Splits known to have ended; a requeue, or a new assignment, opens the question again. */
+  /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
   readonly #refused: RefusedSplits;
   #isStopping = false;
@@ -131,7 +131,7 @@ export class Tenancies {
     }
   }
 
-  /** Runs each third of a lease: marks that were lost are put again, orphans are dropped. */
+  /** Runs each third of a lease: marks that were lost are put again, orphans are dropped, ends are asked after again. */
   tick(): void {
     // What is still named may have been put back unheard: set aside and requeued between two looks (R24).
     this.#over.clear();

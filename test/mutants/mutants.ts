@@ -167,8 +167,8 @@ export const MUTANTS: readonly Mutant[] = [
     'if (view.leases.has(split)) this.readSoon(split);',
   ]),
   one('a verdict is given on a stale plan', 'R23', JUDGING, [
-    'const { modRevision } = judgement;',
-    'const { modRevision } = this.#core.view.entry(keys.plan)!;',
+    'equals: judgement.modRevision,',
+    'equals: this.#core.view.entry(keys.plan)!.modRevision,',
   ]),
   {
     mistake: 'a verdict does not wait for the seal',

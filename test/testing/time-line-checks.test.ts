@@ -34,6 +34,11 @@ function granted(
   story.tell({ kind: 'granted', split: 's', watermark: null, ...fields });
 }
 
+/** The first worker ends with an error of this code. */
+function endsWith(code: string): Step[] {
+  return instead('left', (s) => s.tell({ kind: 'left', process: 0, verdict: null, code }));
+}
+
 describe('time line checks', () => {
   const plants: readonly [name: string, steps: Step[], found: string][] = [
     [
@@ -105,9 +110,7 @@ describe('time line checks', () => {
     ],
     [
       'a worker that ends for a watermark that has not fallen',
-      instead('left', (s) =>
-        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' }),
-      ),
+      endsWith('E_WATERMARK_REGRESSION'),
       'failed: a ended with E_WATERMARK_REGRESSION',
     ],
     [
@@ -149,23 +152,17 @@ describe('time line checks', () => {
     ],
     [
       'a worker that fails for no reason of its own',
-      instead('left', (s) =>
-        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_RECORD_MISSING' }),
-      ),
+      endsWith('E_RECORD_MISSING'),
       'failed: a ended with E_RECORD_MISSING',
     ],
     [
       'a worker that stops without having been asked',
-      instead('left', (s) =>
-        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_STOPPED' }),
-      ),
+      endsWith('E_STOPPED'),
       'failed: a ended with E_STOPPED',
     ],
     [
       'a worker that takes another one for its twin',
-      instead('left', (s) =>
-        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_INSTANCE_ID_TAKEN' }),
-      ),
+      endsWith('E_INSTANCE_ID_TAKEN'),
       'failed: a ended with E_INSTANCE_ID_TAKEN',
     ],
     ['a verdict that no plan said', without('verdict'), 'verdict: a was told {"kind":"stalled"'],

@@ -4,6 +4,37 @@ import tseslint from 'typescript-eslint';
 const TIMERS =
   'Use the injected clock: clock.setTimeout, clock.sleep, or a named delay in a chart.';
 
+/** Files a person can read in one sitting. */
+const atMost = (/** @type {number} */ max) => ({ 'max-lines': ['error', { max }] });
+
+/** Every export has a name. */
+const namedExports = {
+  selector: 'ExportAllDeclaration',
+  message: 'Name each export.',
+};
+
+/** The protocol decides; it neither waits nor asks the time, and it stops only for a bug. */
+const impure = [
+  {
+    selector:
+      ':matches(FunctionDeclaration, FunctionExpression, ArrowFunctionExpression)[async=true]',
+    message: 'Return the decision; the coordinator acts on it.',
+  },
+  { selector: 'AwaitExpression', message: 'Return the decision; the coordinator acts on it.' },
+  {
+    selector: 'ThrowStatement:not([argument.callee.name="InvariantViolation"])',
+    message: 'Return an outcome; only InvariantViolation is thrown.',
+  },
+  {
+    selector: 'TSTypeReference[typeName.name="Promise"]',
+    message: 'Take it as a value from the caller.',
+  },
+];
+const impureGlobals = ['Promise', 'Date', 'process', 'queueMicrotask'].map((name) => ({
+  name,
+  message: 'Take it as a value from the caller.',
+}));
+
 /** What reaches the outside world without a port, and the port to use in its place. */
 const ambientGlobals = [
   { name: 'setTimeout', message: TIMERS },
@@ -45,6 +76,7 @@ export default defineConfig(
     rules: {
       eqeqeq: 'error',
       'no-var': 'error',
+      'no-warning-comments': ['error', { terms: ['fixme'], location: 'anywhere' }],
       'prefer-const': 'error',
       '@typescript-eslint/consistent-type-imports': 'error',
       '@typescript-eslint/consistent-type-exports': 'error',
@@ -85,7 +117,7 @@ export default defineConfig(
     rules: {
       'no-restricted-globals': ['error', ...ambientGlobals],
       'no-restricted-properties': ['error', ...ambientProperties],
-      'no-restricted-syntax': ['error', ...ambientSyntax],
+      'no-restricted-syntax': ['error', ...ambientSyntax, namedExports],
     },
   },
   {
@@ -95,8 +127,45 @@ export default defineConfig(
       'max-params': ['error', 4],
     },
   },
+  { files: ['{src,machines,examples}/**/*.{ts,js}'], rules: atMost(400) },
+  { files: ['machines/**/*.machine.ts'], rules: atMost(250) },
+  { files: ['test/**/*.{ts,js}'], rules: atMost(600) },
   {
-    files: ['test/**/*.ts', 'bench/**/*.ts', 'scripts/**/*.ts', 'machines/diagrams/**/*.ts'],
+    files: ['src/protocol/**/*.ts'],
+    rules: {
+      'no-restricted-globals': ['error', ...ambientGlobals, ...impureGlobals],
+      'no-restricted-syntax': ['error', ...ambientSyntax, namedExports, ...impure],
+    },
+  },
+  {
+    // Entries list what is public and hold no code.
+    files: ['src/index.ts', 'src/store/etcd/index.ts', 'src/testing/index.ts', 'machines/index.ts'],
+    rules: {
+      'no-restricted-syntax': [
+        'error',
+        namedExports,
+        {
+          selector: 'Program > :not(ExportNamedDeclaration[source])',
+          message: 'An entry only re-exports; move the code into a file of its room.',
+        },
+      ],
+    },
+  },
+  {
+    files: ['test/**/*.ts'],
+    rules: {
+      'no-restricted-properties': [
+        'error',
+        ...['test', 'describe', 'it'].map((object) => ({
+          object,
+          property: 'only',
+          message: 'Run one test from the command line: npm test -- -t name.',
+        })),
+      ],
+    },
+  },
+  {
+    files: ['test/**/*.ts', 'machines/diagrams/**/*.ts'],
     rules: {
       '@typescript-eslint/no-unsafe-argument': 'off',
       '@typescript-eslint/no-unsafe-assignment': 'off',

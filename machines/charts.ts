@@ -1,16 +1,16 @@
 /** The table of all charts, for diagrams, lint and generated tests. */
 import type { AnyStateMachine } from 'xstate';
 import type { Ignored } from './chart.ts';
-import { leaderIgnores } from './leader.ignores.ts';
-import { leaderMachine } from './leader.machine.ts';
-import { peerIgnores } from './peer.ignores.ts';
-import { peerMachine } from './peer.machine.ts';
-import { presenceIgnores } from './presence.ignores.ts';
-import { presenceMachine } from './presence.machine.ts';
-import { tenancyIgnores } from './tenancy.ignores.ts';
-import { tenancyMachine } from './tenancy.machine.ts';
-import { writingIgnores } from './writing.ignores.ts';
-import { writingMachine } from './writing.machine.ts';
+import { leaderIgnores } from './leader/leader.ignores.ts';
+import { leaderMachine } from './leader/leader.machine.ts';
+import { peerIgnores } from './peer/peer.ignores.ts';
+import { peerMachine } from './peer/peer.machine.ts';
+import { presenceIgnores } from './presence/presence.ignores.ts';
+import { presenceMachine } from './presence/presence.machine.ts';
+import { tenancyIgnores } from './tenancy/tenancy.ignores.ts';
+import { tenancyMachine } from './tenancy/tenancy.machine.ts';
+import { writingIgnores } from './writing/writing.ignores.ts';
+import { writingMachine } from './writing/writing.machine.ts';
 
 /** The charts by name. */
 export type ChartName = 'tenancy' | 'writing' | 'leader' | 'presence' | 'peer';

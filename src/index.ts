@@ -19,16 +19,13 @@ export type {
   Split,
   StopReport,
   Verdict,
-} from './coordinator/api.ts';
-export type { Transition } from './coordinator/chart-host.ts';
-export type { WorkerConfig } from './coordinator/config.ts';
-export {
-  type CoordinatorOptions,
-  createCoordinator,
-  type SplitCoordinator,
-} from './coordinator/coordinator.ts';
-export type { EventStream } from './coordinator/event-sink.ts';
-export { fatalPlannerError } from './coordinator/planner-error.ts';
+} from './coordinator/api/api.ts';
+export type { Transition } from './coordinator/api/transition.ts';
+export type { WorkerConfig } from './coordinator/api/config.ts';
+export type { CoordinatorOptions } from './coordinator/api/options.ts';
+export { createCoordinator, type SplitCoordinator } from './coordinator/coordinator.ts';
+export type { EventStream } from './coordinator/api/events.ts';
+export { fatalPlannerError } from './coordinator/api/planner-error.ts';
 export type { Status, TenancyStatus } from './coordinator/status.ts';
 export type { Draining, Grant } from './driver/grant.ts';
 export { createWorker, type Handler, type Worker, type WorkerOptions } from './driver/worker.ts';

@@ -4,7 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
-import { errorsPage, withOptions } from '../scripts/docs.ts';
+import { errorsPage, withOptions } from './tools/docs.ts';
 import { ERROR_CODES } from '../src/base/errors.ts';
 import { promisedTests } from './support/reporter.js';
 import { testsNamed, testTitles, titlesIn } from './support/titles.ts';

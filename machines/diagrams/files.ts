@@ -1,16 +1,11 @@
 /** Everything that is generated from the charts, as text in memory; generate.ts writes it, a test compares it. */
 import type { Chart } from '../index.ts';
-import { type Layout, layoutOf } from './layout.ts';
+import { layoutOf } from './layout.ts';
 import { mermaidOf } from './mermaid.ts';
-import { type Picture, pictureOf } from './model.ts';
+import { pictureOf } from './model.ts';
+import type { Drawing } from './drawing.ts';
 import { readmeOf } from './readme.ts';
 import { svgOf } from './svg.ts';
-
-export interface Drawing {
-  readonly chart: Chart;
-  readonly picture: Picture;
-  readonly layout: Layout;
-}
 
 /** Draws charts, one after the other. */
 export async function drawingsOf(charts: readonly Chart[]): Promise<Drawing[]> {
@@ -26,8 +21,8 @@ export async function drawingsOf(charts: readonly Chart[]): Promise<Drawing[]> {
 export function filesFrom(drawings: readonly Drawing[]): Map<string, string> {
   return new Map([
     ...drawings.flatMap(({ picture, layout }): [string, string][] => [
-      [`diagrams/${picture.name}.svg`, svgOf(picture, layout)],
-      [`diagrams/${picture.name}.mmd`, mermaidOf(picture)],
+      [`${picture.name}/${picture.name}.svg`, svgOf(picture, layout)],
+      [`${picture.name}/${picture.name}.mmd`, mermaidOf(picture)],
     ]),
     ['README.md', readmeOf(drawings)],
   ]);

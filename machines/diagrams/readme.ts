@@ -1,5 +1,5 @@
 /** machines/README.md: what each chart is for, its picture, its states and what it ignores. */
-import type { Drawing } from './files.ts';
+import type { Drawing } from './drawing.ts';
 import { mermaidOf } from './mermaid.ts';
 import { allBoxes } from './model.ts';
 
@@ -40,7 +40,7 @@ function sectionOf({ chart, picture }: Drawing): string {
     '',
     picture.description,
     '',
-    `![The states of ${picture.name}](diagrams/${picture.name}.svg)`,
+    `![The states of ${picture.name}](${picture.name}/${picture.name}.svg)`,
     '',
     table(['state', 'what it means', 'tags'], states),
     '',

@@ -2,41 +2,15 @@
  * The seam below grants: ownership as events, progress as requests. What services embed that run their own control loop;
  * the driver stands on it too.
  */
-import type { Clock } from '../base/clock.ts';
 import { LeaseholdError } from '../base/errors.ts';
 import type { InstanceId, SplitId } from '../base/ids.ts';
-import type { Logger } from '../base/logger.ts';
-import type { Random } from '../base/random.ts';
-import type { Store } from '../store/port.ts';
-import type { Planner, ProgressInput, StopReport, Verdict } from './api.ts';
-import { storedProgressOf } from './bytes.ts';
-import type { Transition } from './chart-host.ts';
-import type { WorkerConfig } from './config.ts';
+import type { ProgressInput, StopReport, Verdict } from './api/api.ts';
+import type { EventListener, EventStream } from './api/events.ts';
+import type { CoordinatorOptions } from './api/options.ts';
+import { storedProgressOf } from './api/bytes.ts';
 import { Engine } from './engine.ts';
-import type { EventListener, EventStream } from './event-sink.ts';
 import type { Status } from './status.ts';
-import type { Ask, Tenancies } from './tenancies.ts';
-
-/** What a worker is made from. */
-export interface CoordinatorOptions {
-  /** Names the work; all workers with the same job share it. */
-  readonly job: string;
-  /** Where the keys of all jobs lie; `leasehold` when absent. */
-  readonly prefix?: string;
-  readonly store: Store;
-  /** Stable name of this process, unique among live ones; random when absent or undefined. */
-  readonly instanceId?: string | undefined;
-  readonly planner: Planner;
-  /** Silent when absent. */
-  readonly logger?: Logger;
-  readonly config?: Partial<WorkerConfig>;
-  /** Facts of the host that operators see beside the instance; at most a line. */
-  readonly host?: string;
-  /** Told of every transition of every chart. What it throws is logged once and changes nothing. */
-  readonly inspect?: (transition: Transition) => void;
-  readonly clock?: Clock;
-  readonly random?: Random;
-}
+import type { Ask, Tenancies } from './holding/tenancies.ts';
 
 /** The seam: ownership as events, progress as requests. For sources that run their own control loop. */
 export interface SplitCoordinator {

@@ -1,23 +1,23 @@
 /** Builds what all parts of one worker share from the options a service gave. */
-import { writingMachine } from '../../machines/writing.machine.ts';
+import { writingMachine } from '../../machines/writing/writing.machine.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
 import type { LeaseholdError } from '../base/errors.ts';
 import { type InstanceId, type Nonce, randomId } from '../base/ids.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { systemRandom } from '../base/random.ts';
 import { isEphemeralKey, jobKeys } from '../records/keys.ts';
-import { Batcher } from './batcher.ts';
-import { ChartHost } from './chart-host.ts';
-import { resolveConfig } from './config.ts';
-import type { CoordinatorOptions } from './coordinator.ts';
-import type { Core } from './core.ts';
-import { EventSink } from './event-sink.ts';
-import { FleetView, type ViewListener } from './fleet-view.ts';
-import { Mailbox } from './mailbox.ts';
-import { SessionKeeper, type SessionListener } from './session-keeper.ts';
-import { StoreGate } from './store-gate.ts';
-import { TimerSet } from './timers.ts';
-import { guardedInspector, workerLog } from './worker-log.ts';
+import { Batcher } from './link/batcher.ts';
+import { ChartHost } from './loop/chart-host.ts';
+import { resolveConfig } from './api/config.ts';
+import type { CoordinatorOptions } from './api/options.ts';
+import type { Core } from './link/core.ts';
+import { EventSink } from './loop/event-sink.ts';
+import { FleetView, type ViewListener } from './link/fleet-view.ts';
+import { Mailbox } from './loop/mailbox.ts';
+import { SessionKeeper, type SessionListener } from './link/session-keeper.ts';
+import { StoreGate } from './link/store-gate.ts';
+import { TimerSet } from './loop/timers.ts';
+import { guardedInspector, workerLog } from './loop/worker-log.ts';
 
 /** What the shared parts tell the worker they belong to. */
 export interface CoreHooks {

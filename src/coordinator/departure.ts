@@ -6,11 +6,11 @@
  */
 import type { Timer } from '../base/clock.ts';
 import type { LeaseholdError } from '../base/errors.ts';
-import type { StopReport } from './api.ts';
-import type { Core } from './core.ts';
-import type { Leadership } from './leadership.ts';
-import type { Presence } from './presence.ts';
-import type { Tenancies } from './tenancies.ts';
+import type { StopReport } from './api/api.ts';
+import type { Core } from './link/core.ts';
+import type { Leadership } from './leading/leadership.ts';
+import type { Presence } from './membership/presence.ts';
+import type { Tenancies } from './holding/tenancies.ts';
 
 /** What leaves. */
 export interface Leaving {

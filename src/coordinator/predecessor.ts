@@ -3,9 +3,9 @@
  * is left of it goes at once instead of after a lease (R13).
  */
 import type { SessionId } from '../base/ids.ts';
-import type { Core } from './core.ts';
-import type { Presence } from './presence.ts';
-import type { Tenancies } from './tenancies.ts';
+import type { Core } from './link/core.ts';
+import type { Presence } from './membership/presence.ts';
+import type { Tenancies } from './holding/tenancies.ts';
 
 export class Predecessor {
   readonly #core: Core;

@@ -1,10 +1,10 @@
 /** What a worker says about itself: read from the charts, JSON. */
-import type { Verdict } from './api.ts';
-import type { Core } from './core.ts';
-import type { Leadership } from './leadership.ts';
-import type { Peers } from './peers.ts';
-import type { Presence } from './presence.ts';
-import type { Tenancies } from './tenancies.ts';
+import type { Verdict } from './api/api.ts';
+import type { Core } from './link/core.ts';
+import type { Leadership } from './leading/leadership.ts';
+import type { Peers } from './membership/peers.ts';
+import type { Presence } from './membership/presence.ts';
+import type { Tenancies } from './holding/tenancies.ts';
 
 /** One tenancy in a status. */
 export interface TenancyStatus {

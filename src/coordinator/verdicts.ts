@@ -1,8 +1,8 @@
 /** The verdict as this worker knows it, and whoever waits for it. */
 import { LeaseholdError } from '../base/errors.ts';
 import type { PlanRecord } from '../records/records.ts';
-import type { Verdict } from './api.ts';
-import type { Core } from './core.ts';
+import type { Verdict } from './api/api.ts';
+import type { Core } from './link/core.ts';
 
 interface Waiter {
   resolve(verdict: Verdict): void;

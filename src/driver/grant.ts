@@ -1,6 +1,6 @@
 /** One split in the hands of the service: what its handler reads, and everything it may say. */
-import { fencedError } from '../coordinator/fenced-error.ts';
-import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api.ts';
+import { fencedError } from '../coordinator/api/fenced-error.ts';
+import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api/api.ts';
 import type { SplitCoordinator } from '../coordinator/coordinator.ts';
 
 /** Whether the split is asked back; a request may be withdrawn again. */

@@ -5,13 +5,10 @@
  */
 import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
 import { type Logger, SILENT_LOGGER } from '../base/logger.ts';
-import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api.ts';
-import {
-  type CoordinatorOptions,
-  createCoordinator,
-  type SplitCoordinator,
-} from '../coordinator/coordinator.ts';
-import type { EventStream } from '../coordinator/event-sink.ts';
+import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/api.ts';
+import type { EventStream } from '../coordinator/api/events.ts';
+import type { CoordinatorOptions } from '../coordinator/api/options.ts';
+import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
 import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
 

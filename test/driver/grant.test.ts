@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Progress } from '../../src/coordinator/api.ts';
+import type { Progress } from '../../src/coordinator/api/api.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import { type StoreCall, writesTo } from '../../src/store/faults.ts';
 import { guardProcess } from '../support/departures.ts';

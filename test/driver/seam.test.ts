@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { CHARTS } from '../../machines/charts.ts';
-import type { CoordinationEvent } from '../../src/coordinator/api.ts';
-import type { Transition } from '../../src/coordinator/chart-host.ts';
+import type { CoordinationEvent } from '../../src/coordinator/api/api.ts';
+import type { Transition } from '../../src/coordinator/api/transition.ts';
 import { createCoordinator } from '../../src/coordinator/coordinator.ts';
 import { guardProcess } from '../support/departures.ts';
 import { CONFIG, finalPlan, Fleet, ids, LEASE_MS, type LoggedLine } from '../support/fleet.ts';

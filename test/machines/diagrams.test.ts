@@ -8,7 +8,8 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { beforeAll, describe, expect, test } from '@jest/globals';
 import type { AnyStateNode } from 'xstate';
-import { type Drawing, drawingsOf, filesFrom } from '../../machines/diagrams/files.ts';
+import type { Drawing } from '../../machines/diagrams/drawing.ts';
+import { drawingsOf, filesFrom } from '../../machines/diagrams/files.ts';
 import type { Layout, Rect } from '../../machines/diagrams/layout.ts';
 import {
   allBoxes,
@@ -49,9 +50,9 @@ describe('diagrams', () => {
   });
 
   test('diagrams - no drawing is left over from a chart that is gone', () => {
-    const drawn = readdirSync(path.join(machines, 'diagrams'))
-      .filter((file) => /\.(svg|mmd)$/.test(file))
-      .map((file) => `diagrams/${file}`);
+    const drawn = readdirSync(machines, { recursive: true, encoding: 'utf8' }).filter((file) =>
+      /\.(svg|mmd)$/.test(file),
+    );
     expect(drawn.filter((file) => !generated.has(file))).toEqual([]);
   });
 
@@ -60,13 +61,13 @@ describe('diagrams', () => {
   }, 60_000);
 
   test.each(CHARTS.map(({ name }) => name))('diagrams - %s fits a page', (name) => {
-    const width = /<svg[^>]* width="(\d+)"/.exec(generated.get(`diagrams/${name}.svg`)!)?.[1];
+    const width = /<svg[^>]* width="(\d+)"/.exec(generated.get(`${name}/${name}.svg`)!)?.[1];
     expect(Number(width)).toBeGreaterThan(300);
     expect(Number(width)).toBeLessThanOrEqual(1_400);
   });
 
   test.each(CHARTS)('diagrams - $name names every state for the dashboard', (chart) => {
-    const svg = generated.get(`diagrams/${chart.name}.svg`)!;
+    const svg = generated.get(`${chart.name}/${chart.name}.svg`)!;
     const named = [...svg.matchAll(/data-state="([^"]+)"/g)].map((match) => match[1]!);
     expect(named.toSorted()).toEqual(statesOf(chart.machine).map(nameOf).toSorted());
   });

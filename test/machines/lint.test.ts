@@ -37,9 +37,9 @@ describe('lint', () => {
   );
 
   test('lint - every chart has its own file, and every file is in the table of charts', () => {
-    const stems = readdirSync(machines)
+    const stems = readdirSync(machines, { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.machine.ts'))
-      .map((file) => file.replace('.machine.ts', ''));
+      .map((file) => path.basename(file, '.machine.ts'));
     expect(CHARTS.map(({ machine }) => machine.id).toSorted()).toEqual(stems.toSorted());
   });
 });

@@ -21,19 +21,19 @@ export interface Mutant {
 
 const RECORDS = 'src/protocol/tenancy-records.ts';
 const CLAIM = 'src/protocol/claim.ts';
-const CLAIMS = 'src/coordinator/claims.ts';
-const TENANCIES = 'src/coordinator/tenancies.ts';
-const TENANCY = 'src/coordinator/tenancy.ts';
-const TENANCY_CHART = 'machines/tenancy.machine.ts';
-const PEER_CHART = 'machines/peer.machine.ts';
-const SESSION = 'src/coordinator/session-keeper.ts';
-const BATCHER = 'src/coordinator/batcher.ts';
-const LEASES = 'src/coordinator/lease-keeper.ts';
-const ANNOUNCEMENT = 'src/coordinator/announcement.ts';
-const ELECTION = 'src/coordinator/election.ts';
-const PLANNING = 'src/coordinator/planning.ts';
-const SPLIT_READER = 'src/coordinator/split-reader.ts';
-const JUDGING = 'src/coordinator/judging.ts';
+const CLAIMS = 'src/coordinator/holding/claims.ts';
+const TENANCIES = 'src/coordinator/holding/tenancies.ts';
+const TENANCY = 'src/coordinator/holding/tenancy.ts';
+const TENANCY_CHART = 'machines/tenancy/tenancy.machine.ts';
+const PEER_CHART = 'machines/peer/peer.machine.ts';
+const SESSION = 'src/coordinator/link/session-keeper.ts';
+const BATCHER = 'src/coordinator/link/batcher.ts';
+const LEASES = 'src/coordinator/holding/lease-keeper.ts';
+const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
+const ELECTION = 'src/coordinator/leading/election.ts';
+const PLANNING = 'src/coordinator/leading/planning.ts';
+const SPLIT_READER = 'src/coordinator/leading/split-reader.ts';
+const JUDGING = 'src/coordinator/leading/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
 const OPERATOR = 'src/operator/operator.ts';
 
@@ -52,7 +52,7 @@ export const MUTANTS: readonly Mutant[] = [
     'return { ...record, epoch: nextEpoch(record.epoch), owner, nonce, attempts };',
     'return { ...record, owner, nonce, attempts };',
   ]),
-  one('a commit compares nothing', 'R2', 'src/coordinator/tenancy-writes.ts', [
+  one('a commit compares nothing', 'R2', 'src/coordinator/holding/tenancy-writes.ts', [
     "compares: [{ key, target: 'modRevision', equals: revision }],",
     'compares: [],',
   ]),
@@ -122,7 +122,7 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
 
   // The leader
-  one('leader writes are not guarded', 'R19', 'src/coordinator/term.ts', [
+  one('leader writes are not guarded', 'R19', 'src/coordinator/leading/term.ts', [
     "      { key: core.keys.leader, target: 'createRevision', equals: elected.createRevision },\n    ];",
     '    ];',
   ]),

@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
-import { isLocalOptimum } from '../../bench/assign.ts';
-import { corpus, CORPUS_NAMES } from '../../bench/corpora.ts';
+import { isLocalOptimum } from '../bench/assign.ts';
+import { corpus, CORPUS_NAMES } from '../bench/corpora.ts';
 import { assign } from '../../src/protocol/assign.ts';
 import { movedCount, ownersOf, plain, violations } from './balance.ts';
 

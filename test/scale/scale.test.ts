@@ -1,9 +1,9 @@
 /**
  * What a fleet costs its store, pinned: whole fleets of real workers are counted against the formulas of
- * `bench/scale/measurements.ts`, which `npm run bench -- scale` holds against fleets of up to 1,000 workers.
+ * `test/bench/scale/measurements.ts`, which `npm run bench -- scale` holds against fleets of up to 1,000 workers.
  */
 import { afterEach, describe, expect, test } from '@jest/globals';
-import { LEASE_MS, ScaleFleet } from '../../bench/scale/fleet.ts';
+import { LEASE_MS, ScaleFleet } from '../bench/scale/fleet.ts';
 import {
   measureCancelledDrains,
   measureCommits,
@@ -16,7 +16,7 @@ import {
   measureTakeover,
   RENEWAL_MS_MIN,
   type Row,
-} from '../../bench/scale/measurements.ts';
+} from '../bench/scale/measurements.ts';
 
 /** Room for some splits more than each worker's share. */
 const MAX_IN_FLIGHT = 20;

@@ -6,7 +6,8 @@ import { seededRandom } from '../../src/base/random.ts';
 import { type VirtualClock, virtualClock } from '../../src/base/virtual-clock.ts';
 import { faultyStore } from '../../src/store/faults.ts';
 import { memoryStore, type MemoryStore } from '../../src/store/memory.ts';
-import { describeStoreContract, type StoreHarness } from './contract.ts';
+import { describeStoreContract } from './contract.ts';
+import type { StoreHarness } from './contract/harness.ts';
 import { CALL, expectCode, put, readOne, record, session, tryTxn, write } from './support.ts';
 
 function harnessOf(clock: VirtualClock, server: MemoryStore): StoreHarness {

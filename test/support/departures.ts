@@ -1,5 +1,5 @@
 /** What a worker that has left must not do any more, and a guard for errors that nobody caught. */
-import type { StopReport } from '../../src/coordinator/api.ts';
+import type { StopReport } from '../../src/coordinator/api/api.ts';
 import type { Status } from '../../src/coordinator/status.ts';
 import { CONFIG, type AnyFleet, LEASE_MS, type Surroundings, watched } from './fleet.ts';
 

@@ -10,9 +10,9 @@ import type {
   PlannedSplit,
   Planner,
   Verdict,
-} from '../../src/coordinator/api.ts';
-import type { Transition } from '../../src/coordinator/chart-host.ts';
-import type { WorkerConfig } from '../../src/coordinator/config.ts';
+} from '../../src/coordinator/api/api.ts';
+import type { Transition } from '../../src/coordinator/api/transition.ts';
+import type { WorkerConfig } from '../../src/coordinator/api/config.ts';
 import { createCoordinator, type SplitCoordinator } from '../../src/coordinator/coordinator.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import { createWorker, type Handler, type Worker } from '../../src/driver/worker.ts';

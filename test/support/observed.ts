@@ -1,7 +1,7 @@
 /** What happened to a fleet, as tests read it: events with their times, writes of one key, sessions in the store. */
 import { isLeaseholdError } from '../../src/base/errors.ts';
 import type { InstanceId } from '../../src/base/ids.ts';
-import type { CoordinationEvent } from '../../src/coordinator/api.ts';
+import type { CoordinationEvent } from '../../src/coordinator/api/api.ts';
 import type { SessionId } from '../../src/base/ids.ts';
 import {
   type PlanRecord,

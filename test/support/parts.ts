@@ -6,12 +6,13 @@ import {
   NO_GUARD,
   type WriteAnswer,
   type WriteItem,
-} from '../../src/coordinator/batcher.ts';
-import { ChartHost, type Transition } from '../../src/coordinator/chart-host.ts';
-import { Mailbox } from '../../src/coordinator/mailbox.ts';
-import { StoreGate } from '../../src/coordinator/store-gate.ts';
-import { TimerSet } from '../../src/coordinator/timers.ts';
-import { writingMachine } from '../../machines/writing.machine.ts';
+} from '../../src/coordinator/link/batcher.ts';
+import type { Transition } from '../../src/coordinator/api/transition.ts';
+import { ChartHost } from '../../src/coordinator/loop/chart-host.ts';
+import { Mailbox } from '../../src/coordinator/loop/mailbox.ts';
+import { StoreGate } from '../../src/coordinator/link/store-gate.ts';
+import { TimerSet } from '../../src/coordinator/loop/timers.ts';
+import { writingMachine } from '../../machines/writing/writing.machine.ts';
 import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
 import { type MemoryStore, memoryStore, type MemoryStoreOptions } from '../../src/store/memory.ts';
 import type { Batch } from '../../src/store/port.ts';

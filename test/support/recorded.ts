@@ -4,9 +4,9 @@
  */
 import { expect } from '@jest/globals';
 import { isLeaseholdError } from '../../src/base/errors.ts';
-import type { ProgressInput } from '../../src/coordinator/api.ts';
-import type { Transition } from '../../src/coordinator/chart-host.ts';
-import type { WorkerConfig } from '../../src/coordinator/config.ts';
+import type { ProgressInput } from '../../src/coordinator/api/api.ts';
+import type { Transition } from '../../src/coordinator/api/transition.ts';
+import type { WorkerConfig } from '../../src/coordinator/api/config.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import type { Handler } from '../../src/driver/worker.ts';
 import { checkRun } from '../../src/testing/checks/run-checks.ts';

@@ -2,7 +2,7 @@
 import { expect } from '@jest/globals';
 import { isLeaseholdError } from '../../src/base/errors.ts';
 import type { SplitId } from '../../src/base/ids.ts';
-import type { CoordinationEvent } from '../../src/coordinator/api.ts';
+import type { CoordinationEvent } from '../../src/coordinator/api/api.ts';
 import type { Grant } from '../../src/driver/grant.ts';
 import type { AuditRecord } from '../../src/store/memory.ts';
 import {

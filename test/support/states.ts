@@ -1,6 +1,6 @@
 /** Ways to bring a worker `a` into every state of every chart, so that a test can begin there. */
-import type { PlanAnswer, Planner } from '../../src/coordinator/api.ts';
-import { fatalPlannerError } from '../../src/coordinator/planner-error.ts';
+import type { PlanAnswer, Planner } from '../../src/coordinator/api/api.ts';
+import { fatalPlannerError } from '../../src/coordinator/api/planner-error.ts';
 import { leaseCodec } from '../../src/records/records.ts';
 import type { Epoch } from '../../src/base/decimals.ts';
 import type { InstanceId, Nonce, SplitId } from '../../src/base/ids.ts';

@@ -18,7 +18,7 @@ const CARELESS = `
 
 /** Runs the command from its sources; threads need it compiled. */
 function simulate(...args: string[]) {
-  return run(process.execPath, ['--import', 'tsx', 'scripts/simulate.ts', ...args]);
+  return run(process.execPath, ['--import', 'tsx', 'test/tools/simulate.ts', ...args]);
 }
 
 function run(command: string, args: readonly string[]) {

@@ -7,9 +7,9 @@
 import type { Clock, Timer } from '../../base/clock.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { Cluster, Header } from './cluster.ts';
-import type { Connection, Connections, GrpcCallOptions } from './connections.ts';
+import type { Connection, Connections } from './connections.ts';
 import { type FailedCall, failureOf, isFull } from './failures.ts';
-import { type RawCall, seeing } from './interceptor.ts';
+import { type GrpcCallOptions, type RawCall, seeing } from './interceptor.ts';
 
 /** A call as its maker sees it. */
 export interface Call<Answer> {

@@ -1,7 +1,15 @@
 /** Certificates as they are on disk now. */
 import { readFileSync } from 'node:fs';
 import { createSecureContext } from 'node:tls';
-import type { EtcdTlsOptions } from './options.ts';
+
+/** Files in PEM. They are read again whenever a connection is made anew, so that they may be replaced at any time. */
+export interface EtcdTlsOptions {
+  /** Who signed the servers' certificates; the authorities that Node knows when absent. */
+  readonly caFile?: string;
+  /** The certificate this client shows; needs `keyFile`. Its common name is the user, where etcd has users. */
+  readonly certFile?: string;
+  readonly keyFile?: string;
+}
 
 /** PEM, as the files hold it. */
 export interface Credentials {

@@ -13,9 +13,6 @@ import { Certificates } from './certificates.ts';
 import { isShutDown, type RawChannel, seeingChannels } from './interceptor.ts';
 import type { EtcdStoreOptions } from './options.ts';
 
-/** Options of one call of an etcd3 client. */
-export type GrpcCallOptions = NonNullable<Parameters<Etcd3['kv']['range']>[1]>;
-
 type EtcdCredentials = NonNullable<IOptions['credentials']>;
 
 /** How long a token may take to be fetched; the call that waits for it has its own deadline as well. */

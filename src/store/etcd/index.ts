@@ -1,3 +1,4 @@
 /** The package entry `leasehold/etcd`. */
-export type { EtcdAuthOptions, EtcdStoreOptions, EtcdTlsOptions } from './options.ts';
+export type { EtcdTlsOptions } from './certificates.ts';
+export type { EtcdAuthOptions, EtcdStoreOptions } from './options.ts';
 export { type EtcdStore, etcdStore } from './store.ts';

@@ -4,16 +4,7 @@ import type { Clock } from '../../base/clock.ts';
 import { LeaseholdError, messageOf } from '../../base/errors.ts';
 import { describe } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
-import { readCredentials } from './certificates.ts';
-
-/** Files in PEM. They are read again whenever a connection is made anew, so that they may be replaced at any time. */
-export interface EtcdTlsOptions {
-  /** Who signed the servers' certificates; the authorities that Node knows when absent. */
-  readonly caFile?: string;
-  /** The certificate this client shows; needs `keyFile`. Its common name is the user, where etcd has users. */
-  readonly certFile?: string;
-  readonly keyFile?: string;
-}
+import { type EtcdTlsOptions, readCredentials } from './certificates.ts';
 
 /** A user of etcd and the password; tokens are fetched and renewed by the store. */
 export interface EtcdAuthOptions {

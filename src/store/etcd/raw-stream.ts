@@ -4,8 +4,8 @@
  * etcd3's own watchers and leases are not used: they lose events at reconnects, believe in dead leases and throw where
  * nobody can catch. Here a stream only carries messages; its owner decides what its end means.
  */
-import type { Connection, GrpcCallOptions } from './connections.ts';
-import { type RawCall, seeing } from './interceptor.ts';
+import type { Connection } from './connections.ts';
+import { type GrpcCallOptions, type RawCall, seeing } from './interceptor.ts';
 
 /** What etcd3 opens. */
 export interface Duplex<Request, Response> {

@@ -1,5 +1,5 @@
 /** What must hold of the processes of a fleet: who leads, how they leave, and which of them can know what they hold. */
-import type { Verdict } from '../../coordinator/api.ts';
+import type { Verdict } from '../../coordinator/api/api.ts';
 import type { PlanRecord } from '../../records/records.ts';
 import type { Version } from './key-states.ts';
 import type { Happening } from './time-line.ts';

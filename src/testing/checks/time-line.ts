@@ -1,5 +1,5 @@
 /** The time line of a run: what its processes and handlers did, with the revision of the store at which it happened. */
-import type { RevokeReason, Verdict } from '../../coordinator/api.ts';
+import type { RevokeReason, Verdict } from '../../coordinator/api/api.ts';
 
 /** How a process stands to the world: only a running one can keep its promises. */
 export type Disturbance =

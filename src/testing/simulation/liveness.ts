@@ -1,5 +1,5 @@
 /** What must happen once the faults are over, and within which time. */
-import { resolveConfig, type WorkerConfig } from '../../coordinator/config.ts';
+import { resolveConfig, type WorkerConfig } from '../../coordinator/api/config.ts';
 import { splitCodec } from '../../records/records.ts';
 import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';

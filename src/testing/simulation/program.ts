@@ -1,5 +1,5 @@
 /** What the workers of a simulation run: a planner and a handler, with what the simulation adds to a grant. */
-import type { Planner } from '../../coordinator/api.ts';
+import type { Planner } from '../../coordinator/api/api.ts';
 import type { Grant } from '../../driver/grant.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Random } from '../../base/random.ts';

@@ -1,5 +1,5 @@
 /** What a simulated run is made of, as plain JSON: the same scenario gives the same run, to the byte. */
-import type { WorkerConfig } from '../../coordinator/config.ts';
+import type { WorkerConfig } from '../../coordinator/api/config.ts';
 
 /** A place where a worker runs: one process after the other. */
 export interface ScenarioWorker {

@@ -1,6 +1,6 @@
 /** The planner and the handler of a generated scenario: what they do is in the scenario, split by split. */
-import { fatalPlannerError } from '../../coordinator/planner-error.ts';
-import type { PlanAnswer, Planner } from '../../coordinator/api.ts';
+import { fatalPlannerError } from '../../coordinator/api/planner-error.ts';
+import type { PlanAnswer, Planner } from '../../coordinator/api/api.ts';
 import type { Grant } from '../../driver/grant.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HandlerContext, Program } from './program.ts';

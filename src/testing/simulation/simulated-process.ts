@@ -1,5 +1,6 @@
 /** One process of a simulated fleet: a real worker with a client and a clock of its own, which can go wrong by themselves. */
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
+import type { VirtualClock } from '../../base/virtual-clock.ts';
 import { hash32 } from '../../base/hash.ts';
 import { type Random, seededRandom } from '../../base/random.ts';
 import type {
@@ -9,19 +10,41 @@ import type {
   Progress,
   ProgressInput,
   Verdict,
-} from '../../coordinator/api.ts';
-import type { WorkerConfig } from '../../coordinator/config.ts';
-import type { Transition } from '../../coordinator/chart-host.ts';
+} from '../../coordinator/api/api.ts';
+import type { WorkerConfig } from '../../coordinator/api/config.ts';
+import type { Transition } from '../../coordinator/api/transition.ts';
 import type { Grant } from '../../driver/grant.ts';
 import { createWorker, type Worker } from '../../driver/worker.ts';
 import { type FaultyStore, faultyStore } from '../../store/faults.ts';
+import type { Store } from '../../store/port.ts';
 import { type WorkerClock, workerClock } from '../worker-clock.ts';
-import type { HandlerContext } from './program.ts';
-import type { World } from './world.ts';
+import type { Recorder } from '../checks/time-line.ts';
+import type { HandlerContext, Program } from './program.ts';
+import type { Scenario } from './scenario.ts';
 
 /** Names the job of every simulation. */
 export const JOB = 'job';
 export const PREFIX = 'sim';
+
+/** What a process sees of the world it lives in. */
+export interface Surroundings {
+  readonly scenario: Scenario;
+  readonly seed: number;
+  readonly program: Program;
+  readonly clock: VirtualClock;
+  readonly recorder: Recorder;
+  readonly isCalm: boolean;
+  /** The store as clients reach it. */
+  readonly server: Store & { readonly clusterId: string };
+  /** A number for the next tenancy. */
+  nextTenancy(): number;
+  /** Blocks a process for a while. */
+  block(process: SimulatedProcess, ms: number): void;
+  /** A process dies; the supervisor starts the next one. */
+  kill(process: SimulatedProcess): void;
+  /** A process has left by itself. */
+  left(process: SimulatedProcess, code: string | null): void;
+}
 
 /** How a process is made. */
 export interface ProcessOptions {
@@ -60,10 +83,10 @@ export class SimulatedProcess {
   /** What its run resolved to; null before, and when it failed. */
   verdict: Verdict | null = null;
   callsWhenLeft = 0;
-  readonly #world: World;
+  readonly #world: Surroundings;
   readonly #random: Random;
 
-  constructor(world: World, options: ProcessOptions) {
+  constructor(world: Surroundings, options: ProcessOptions) {
     this.#world = world;
     this.number = options.number;
     this.slot = options.slot;
@@ -297,14 +320,14 @@ export class SimulatedProcess {
 class SeenGrant implements Grant {
   readonly #grant: Grant;
   readonly #tenancy: number;
-  readonly #world: World;
+  readonly #world: Surroundings;
   readonly split: Grant['split'];
   readonly epoch: string;
   readonly progress: Progress | null;
   readonly lost: AbortSignal;
   readonly draining: Grant['draining'];
 
-  constructor(grant: Grant, tenancy: number, world: World) {
+  constructor(grant: Grant, tenancy: number, world: Surroundings) {
     this.#grant = grant;
     this.#tenancy = tenancy;
     this.#world = world;

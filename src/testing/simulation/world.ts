@@ -9,7 +9,7 @@ import type { Store } from '../../store/port.ts';
 import type { Program } from './program.ts';
 import { Recorder } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
-import { JOB, PREFIX, SimulatedProcess } from './simulated-process.ts';
+import { JOB, PREFIX, SimulatedProcess, type Surroundings } from './simulated-process.ts';
 
 /** How long a supervisor waits before it starts a process that failed again. */
 const RESTART_MS = 500;
@@ -23,7 +23,7 @@ interface Disturbance {
 /** Calls that a fleet may make without any time passing. */
 const CALLS_MAX = 5_000;
 
-export class World {
+export class World implements Surroundings {
   readonly scenario: Scenario;
   readonly seed: number;
   readonly program: Program;

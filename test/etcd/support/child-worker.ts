@@ -1,5 +1,5 @@
 /** A worker in a process of its own, told what to do by its parent; see `child.ts`. */
-import type { WorkerConfig } from '../../../src/coordinator/config.ts';
+import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
 import { createWorker } from '../../../src/driver/worker.ts';
 import { etcdStore } from '../../../src/store/etcd/index.ts';
 import { finalPlan } from '../../support/fleet.ts';

@@ -4,7 +4,7 @@ import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
 import type { ChildCommand, ChildSetup } from './child-worker.ts';
-import { atEnd } from './cleanup.ts';
+import { atEnd } from './server/cleanup.ts';
 import type { Moment, TimeLine } from './time-line.ts';
 import { machineMs } from './time-line.ts';
 

@@ -4,7 +4,7 @@
  */
 import { expect } from '@jest/globals';
 import { ids } from '../../support/fleet.ts';
-import { type EtcdCluster, startCluster } from './cluster.ts';
+import { type EtcdCluster, startCluster } from './server/cluster.ts';
 import { EtcdFleet } from './fleet.ts';
 import { machineMs } from './time-line.ts';
 

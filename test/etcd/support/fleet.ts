@@ -4,8 +4,8 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
-import type { CoordinationEvent, Planner, Verdict } from '../../../src/coordinator/api.ts';
-import type { WorkerConfig } from '../../../src/coordinator/config.ts';
+import type { CoordinationEvent, Planner, Verdict } from '../../../src/coordinator/api/api.ts';
+import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
 import { createWorker, type Handler, type Worker } from '../../../src/driver/worker.ts';
 import { jobKeys } from '../../../src/records/keys.ts';
 import {
@@ -24,8 +24,8 @@ import { etcdStore, type EtcdStore, type EtcdStoreOptions } from '../../../src/s
 import { finalPlan, type LoggedLine, type Outcome, watched } from '../../support/fleet.ts';
 import { ChildWorker } from './child.ts';
 import type { ChildSetup } from './child-worker.ts';
-import type { Gateway } from './gateway.ts';
-import { type HistoryRecorder, type RecordedEntry, startRecorder } from './history.ts';
+import type { Gateway } from './server/gateway.ts';
+import { type HistoryRecorder, type RecordedEntry, startRecorder } from './history/history.ts';
 import { type EtcdOptions, type EtcdServer, startEtcd } from './server.ts';
 import { machineMs, TimeLine } from './time-line.ts';
 import { noteEvent, steadyWork, type Work } from './work.ts';

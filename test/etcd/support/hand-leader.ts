@@ -10,7 +10,7 @@ import {
   specCodec,
   splitCodec,
 } from '../../../src/records/records.ts';
-import type { Gateway } from './gateway.ts';
+import type { Gateway } from './server/gateway.ts';
 
 const ME = 'by-hand' as InstanceId;
 const NONCE = 'nonce-by-hand' as Nonce;

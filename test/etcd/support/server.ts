@@ -1,8 +1,8 @@
 /** A real etcd of one node, for tests: on free loopback ports, in a temporary directory, ended with the test file. */
-import type { Gateway } from './gateway.ts';
-import { encode, endOfPrefix } from './gateway.ts';
-import { NodeProcess, NotStarted } from './node-process.ts';
-import { freePort } from './ports.ts';
+import type { Gateway } from './server/gateway.ts';
+import { encode, endOfPrefix } from './server/gateway.ts';
+import { NodeProcess, NotStarted } from './server/node-process.ts';
+import { freePort } from './server/ports.ts';
 
 /** A user that may read and write the keys of one prefix. */
 export interface EtcdUser {

@@ -14,7 +14,7 @@ import type {
 } from '../../../src/store/port.ts';
 import type { WorldStore } from '../../support/world.ts';
 import type { Answered } from './fast-store.ts';
-import type { HistoryRecorder, HeardEntry } from './history.ts';
+import type { HistoryRecorder, HeardEntry } from './history/history.ts';
 import type { EtcdServer } from './server.ts';
 
 export interface ViewOptions {

@@ -8,7 +8,7 @@ import type { Revision } from '../../../src/base/decimals.ts';
 import { etcdStore, type EtcdStore } from '../../../src/store/etcd/index.ts';
 import type { World, WorldClock } from '../../support/world.ts';
 import { EtcdView } from './view.ts';
-import { type HistoryRecorder, startRecorder } from './history.ts';
+import { type HistoryRecorder, startRecorder } from './history/history.ts';
 import { FastStore } from './fast-store.ts';
 import { type EtcdServer, startEtcd } from './server.ts';
 

@@ -2,7 +2,7 @@
  * Leadership of one worker: elections, divisions, judgements and what a leader reads. Follows src/coordinator:
  * leadership.ts, election.ts, term.ts, balancing.ts, judging.ts, split-reader.ts. The plan is sealed from the beginning.
  */
-import type { LeaderEvent } from '../../../machines/leader.events.ts';
+import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { assign, currentOwner } from '../../../src/protocol/assign.ts';
 import { isAtCap } from '../../../src/protocol/attempts.ts';
 import { expiredToQuarantine, parkedRecordFor } from '../../../src/protocol/tenancy-records.ts';

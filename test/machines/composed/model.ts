@@ -1,7 +1,7 @@
 /** What a small fleet is made of: a store, workers with their charts, and transactions under way. */
-import type { Ending, WithdrawalReason } from '../../../machines/tenancy.events.ts';
-import { leaderMachine } from '../../../machines/leader.machine.ts';
-import { tenancyMachine } from '../../../machines/tenancy.machine.ts';
+import type { Ending, WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
+import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
+import { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
 import type { InstanceId, Nonce, SplitId } from '../../../src/base/ids.ts';
 import type { SplitRecord, SplitStatus } from '../../../src/records/records.ts';
 import { type ChartState, PureChart } from './charts.ts';

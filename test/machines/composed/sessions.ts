@@ -1,9 +1,8 @@
 /** A worker's session: opened, given up, found gone; and processes that die and come back. */
 import type { PresenceRecord } from '../../../src/records/records.ts';
 import { endSession, put } from './etcd.ts';
-import { abandon, release } from './items.ts';
+import { release } from './items.ts';
 import { type Fleet, keys, newLeading, nonceOf, type Place, type Worker } from './model.ts';
-import { tell } from './tenancies.ts';
 
 /** Opens a session and announces itself under it, in one step. */
 export function openSession({ fleet, worker }: Pick<Place, 'fleet' | 'worker'>): void {
@@ -13,17 +12,6 @@ export function openSession({ fleet, worker }: Pick<Place, 'fleet' | 'worker'>):
   fleet.etcd.sessions = [...fleet.etcd.sessions, session].sort();
   const presence = { nonce: nonceOf(worker), session } as Partial<PresenceRecord>;
   put(fleet.etcd, keys.presence(worker.id), presence, session);
-}
-
-/** The session is used no more: every tenancy ends before the next one is opened (R41). */
-export function expire(place: Place): void {
-  place.worker.session = null;
-  for (const split of Object.keys(place.worker.tenancies)) {
-    tell(place, split, { type: 'session.expired' });
-  }
-  for (const item of place.worker.items) {
-    if (item.kind === 'orphan') abandon(place.fleet, place.worker, item);
-  }
 }
 
 /** True while some process renews this session. */

@@ -1,8 +1,7 @@
 /** Everything that can happen next in a fleet: what workers and the store do, and what goes wrong. */
-import type { TenancyEvent } from '../../../machines/tenancy.events.ts';
+import type { TenancyEvent } from '../../../machines/tenancy/tenancy.events.ts';
 import { requeuedRecord } from '../../../src/protocol/tenancy-records.ts';
 import type { AssignmentRecord, PlanRecord } from '../../../src/records/records.ts';
-import { advanceClaim, claimed, decide, settleByReading } from './claims.ts';
 import { type Outcome, put, type Write } from './etcd.ts';
 import type { Step } from './explore.ts';
 import { abandon, enqueueForOperator, giveUp, itemFor, land, sendAgain } from './items.ts';
@@ -25,10 +24,14 @@ import {
   tellLeader,
 } from './leaders.ts';
 import { type Fleet, type Item, keys, type Place, recordOf, type Setting, spend } from './model.ts';
-import { crash, end, expire, isBelievedIn, openSession, restart } from './sessions.ts';
+import { crash, end, isBelievedIn, openSession, restart } from './sessions.ts';
 import {
+  advanceClaim,
+  claimed,
   commit,
+  decide,
   dropOrphan,
+  expire,
   hearLease,
   isOrphan,
   mark,
@@ -36,6 +39,7 @@ import {
   needsMark,
   orphanDropped,
   reconcile,
+  settleByReading,
   tell,
   written,
 } from './tenancies.ts';

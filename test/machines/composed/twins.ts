@@ -2,8 +2,8 @@
  * Two processes under one name: the presence chart and the one key they both announce themselves at. Every event of the
  * key reaches each process, in order and late. Follows src/coordinator: announcement.ts, presence.ts.
  */
-import type { PresenceEvent } from '../../../machines/presence.events.ts';
-import { presenceMachine } from '../../../machines/presence.machine.ts';
+import type { PresenceEvent } from '../../../machines/presence/presence.events.ts';
+import { presenceMachine } from '../../../machines/presence/presence.machine.ts';
 import { type ChartState, PureChart } from './charts.ts';
 import {
   cloneEtcd,

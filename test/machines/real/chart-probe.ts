@@ -4,7 +4,7 @@
  */
 import type { AnyEventObject, AnyMachineSnapshot, AnyStateMachine } from 'xstate';
 import type { ChartName } from '../../../machines/index.ts';
-import { ChartHost, type RunningChart } from '../../../src/coordinator/chart-host.ts';
+import { ChartHost, type RunningChart } from '../../../src/coordinator/loop/chart-host.ts';
 import { transitionName } from '../drive.ts';
 
 /** One event in one chart. */

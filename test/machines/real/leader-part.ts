@@ -3,7 +3,7 @@
  * the three jobs of a leader; the other two go on by themselves meanwhile.
  */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { LeaderContext } from '../../../machines/leader.events.ts';
+import type { LeaderContext } from '../../../machines/leader/leader.events.ts';
 import { chartOf } from '../drive.ts';
 import { activeIn } from '../coverage.ts';
 import { LeaderWorld } from './leader-world.ts';

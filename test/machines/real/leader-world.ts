@@ -1,8 +1,8 @@
 /** What a leading worker lives in: a job with one split, another leader, a planner that answers when the test says so. */
 import type { AnyEventObject } from 'xstate';
 import { presenceCodec, leaderCodec, planCodec } from '../../../src/records/records.ts';
-import type { PlanAnswer, Planner, PlanRequest } from '../../../src/coordinator/api.ts';
-import { fatalPlannerError } from '../../../src/coordinator/planner-error.ts';
+import type { PlanAnswer, Planner, PlanRequest } from '../../../src/coordinator/api/api.ts';
+import { fatalPlannerError } from '../../../src/coordinator/api/planner-error.ts';
 import { deferred, type Deferred } from '../../support/observed.ts';
 import { isGuarded, touches } from './calls.ts';
 import type { Replace } from './chart-probe.ts';

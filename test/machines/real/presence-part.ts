@@ -1,6 +1,6 @@
 /** The presence of a real worker: probe, join, session and announcement against a store, up to having left. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { PresenceContext } from '../../../machines/presence.events.ts';
+import type { PresenceContext } from '../../../machines/presence/presence.events.ts';
 import { presenceCodec } from '../../../src/records/records.ts';
 import { looksAt } from '../../../src/store/faults.ts';
 import { chartOf } from '../drive.ts';

@@ -6,9 +6,9 @@ import type { AnyEventObject } from 'xstate';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
 import { seededRandom } from '../../../src/base/random.ts';
 import { virtualClock } from '../../../src/base/virtual-clock.ts';
-import type { CoordinationEvent, Planner } from '../../../src/coordinator/api.ts';
-import type { Transition } from '../../../src/coordinator/chart-host.ts';
-import type { WorkerConfig } from '../../../src/coordinator/config.ts';
+import type { CoordinationEvent, Planner } from '../../../src/coordinator/api/api.ts';
+import type { Transition } from '../../../src/coordinator/api/transition.ts';
+import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
 import { createCoordinator, type SplitCoordinator } from '../../../src/coordinator/coordinator.ts';
 import { jobKeys } from '../../../src/records/keys.ts';
 import {

@@ -1,8 +1,8 @@
 /** The tenancies of a real worker: claims, leases, commits and endings against a store, with another leader and owner. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { TenancyContext } from '../../../machines/tenancy.events.ts';
+import type { TenancyContext } from '../../../machines/tenancy/tenancy.events.ts';
 import { isLeaseholdError } from '../../../src/base/errors.ts';
-import type { CoordinationEvent } from '../../../src/coordinator/api.ts';
+import type { CoordinationEvent } from '../../../src/coordinator/api/api.ts';
 import { chartOf } from '../drive.ts';
 import { touches } from './calls.ts';
 import type { Replace } from './chart-probe.ts';

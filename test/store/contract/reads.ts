@@ -1,7 +1,7 @@
 /** The contract of `read`. */
 import { expect, test } from '@jest/globals';
 import { nextRevision } from '../../../src/base/decimals.ts';
-import type { Contract } from '../contract.ts';
+import type { Contract } from './harness.ts';
 import { CALL, put, readOne, readPage, write } from '../support.ts';
 
 export function testReads({ harness, key }: Contract): void {

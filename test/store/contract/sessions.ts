@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals';
 import { nextRevision, type Revision } from '../../../src/base/decimals.ts';
 import type { SessionId } from '../../../src/base/ids.ts';
-import type { Contract } from '../contract.ts';
+import type { Contract } from './harness.ts';
 import {
   batch,
   CALL,

@@ -3,7 +3,7 @@ import { expect, test } from '@jest/globals';
 import { ABSENT, nextRevision, type Revision } from '../../../src/base/decimals.ts';
 import { InvariantViolation } from '../../../src/base/errors.ts';
 import { BATCH_BYTES_MAX, BATCH_OPERATIONS_MAX, type Compare } from '../../../src/store/port.ts';
-import type { Contract } from '../contract.ts';
+import type { Contract } from './harness.ts';
 import {
   batch,
   CALL,

@@ -2,7 +2,7 @@
 import { expect, test } from '@jest/globals';
 import { nextRevision, type Revision, revisionOf } from '../../../src/base/decimals.ts';
 import type { Change, WatchEvent } from '../../../src/store/port.ts';
-import type { Contract } from '../contract.ts';
+import type { Contract } from './harness.ts';
 import { neverHolds, newest, put, readPage, record, tryTxns, write } from '../support.ts';
 
 /** One letter a change, upper case for a delete, one word a revision: `ab C`. */

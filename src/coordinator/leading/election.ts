@@ -1,0 +1,142 @@
+/**
+ * One worker's candidacies: creates the leader key and raises the generation in one transaction (T3), and settles what is
+ * not answered. Rules: R1, R3, R19, R20.
+ */
+import { ABSENT, type Revision } from '../../base/decimals.ts';
+import type { SessionId } from '../../base/ids.ts';
+import { sameStamp, type Stamp } from '../../records/codec.ts';
+import { leaderCodec, planCodec, type PlanRecord } from '../../records/records.ts';
+import type { Txn } from '../../store/port.ts';
+import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
+import type { Core } from '../link/core.ts';
+import type { Seen } from '../link/fleet-view.ts';
+import type { SessionKeeper } from '../link/session-keeper.ts';
+
+/** How an election went. */
+export interface ElectionHooks {
+  /** The key was written at this revision; told before the view shows it. */
+  readonly landed: (elected: { generation: number; createRevision: Revision }) => void;
+  /** It landed, and is held. */
+  readonly won: () => void;
+  readonly lost: () => void;
+}
+
+interface SentElection {
+  readonly session: SessionId;
+  readonly stamp: Stamp;
+  readonly plan: PlanRecord;
+  readonly leaderValue: string;
+  readonly planValue: string;
+}
+
+export class Election {
+  readonly #core: Core;
+  readonly #session: SessionKeeper;
+  readonly #hooks: ElectionHooks;
+
+  constructor(core: Core, session: SessionKeeper, hooks: ElectionHooks) {
+    this.#core = core;
+    this.#session = session;
+    this.#hooks = hooks;
+  }
+
+  /** Stands for election on the plan as it is known; the hooks hear how it went. */
+  stand(): void {
+    const { plan } = this.#core.view;
+    const { id } = this.#session;
+    if (plan.kind !== 'seen' || id === null) {
+      this.#core.mailbox.post(() => {
+        this.#hooks.lost();
+      });
+      return;
+    }
+    this.#put(id, plan.plan);
+  }
+
+  #put(session: SessionId, seen: Pick<Seen<PlanRecord>, 'record' | 'modRevision'>): void {
+    const core = this.#core;
+    const stamp = core.stamp();
+    const plan = { ...seen.record, generation: seen.record.generation + 1 };
+    const { generation } = plan;
+    const leader = { owner: core.me, nonce: core.nonce, generation };
+    const sent: SentElection = {
+      session,
+      stamp,
+      plan,
+      leaderValue: leaderCodec.encode(leader, stamp),
+      planValue: planCodec.encode(plan, stamp),
+    };
+    const txn: Txn = {
+      compares: [
+        { key: core.keys.leader, target: 'createRevision', equals: ABSENT },
+        { key: core.keys.plan, target: 'modRevision', equals: seen.modRevision },
+      ],
+      writes: [
+        { put: core.keys.leader, value: sent.leaderValue, session },
+        { put: core.keys.plan, value: sent.planValue, session: null },
+      ],
+      onConflict: [core.keys.leader, core.keys.plan],
+    };
+    core.batcher.enqueue({
+      name: 'elect',
+      isSessionBound: true,
+      guard: NO_GUARD,
+      build: () => txn,
+      matters: () => this.#session.id === session,
+      answered: (answer) => {
+        this.#onAnswer(sent, answer);
+      },
+    });
+  }
+
+  #onAnswer(sent: SentElection, answer: WriteAnswer): void {
+    switch (answer.kind) {
+      case 'committed':
+        this.#elected(sent, answer.revision);
+        return;
+      case 'conflict':
+        this.#onConflict(sent, answer);
+        return;
+      case 'refused':
+        if (answer.error.kind !== 'fenced') this.#hooks.lost();
+        // A session opened since is another one.
+        else if (this.#session.id === sent.session) this.#session.expire('gone');
+        return;
+      case 'abandoned':
+      case 'guardFailed':
+        return;
+    }
+  }
+
+  #onConflict(sent: SentElection, answer: WriteAnswer & { kind: 'conflict' }): void {
+    const [leader = null, plan = null] = answer.found;
+    const { view, keys } = this.#core;
+    const decoded = leader === null ? null : leaderCodec.decode(leader.value);
+    if (leader !== null && decoded?.kind === 'record' && sameStamp(decoded.stamp, sent.stamp)) {
+      this.#elected(sent, leader.modRevision);
+      return;
+    }
+    view.found(keys.leader, leader, answer.revision);
+    view.found(keys.plan, plan, answer.revision);
+    // Only the plan has moved: stand again on what it says now.
+    const seen = view.plan;
+    if (leader === null && seen.kind === 'seen' && this.#session.id === sent.session) {
+      this.#put(sent.session, seen.plan);
+      return;
+    }
+    this.#hooks.lost();
+  }
+
+  #elected(sent: SentElection, revision: Revision): void {
+    const { view, keys } = this.#core;
+    const { generation } = sent.plan;
+    this.#hooks.landed({ generation, createRevision: revision });
+    view.wrote(keys.plan, sent.planValue, revision);
+    view.wrote(keys.leader, sent.leaderValue, revision, sent.session);
+    // Landed is not held: the key must show under the session this candidacy has now (R3).
+    const isHeld =
+      view.leader?.session === this.#session.id && view.leader?.modRevision === revision;
+    if (isHeld && this.#session.isValid()) this.#hooks.won();
+    else this.#hooks.lost();
+  }
+}

@@ -4,12 +4,16 @@
 export type Tag =
   /** The split's lease is under this worker's session. */
   | 'held'
+  /** The worker is named for the split, as far as it was told. */
+  | 'wanted'
   /** Progress may be committed. */
   | 'mayCommit'
   /** The handler was asked to hand the split back. */
   | 'handingBack'
   /** Waits for something outside. */
   | 'waiting'
+  /** A write was sent and not answered. */
+  | 'mayHaveLanded'
   /** A write is on its way and its answer decides what comes next. */
   | 'writing'
   /** This worker may act as leader. */

@@ -1,12 +1,20 @@
 /** The charts: pure, without I/O, the same objects that run, are drawn and generate the tests. */
 export type { Ignored, Tag } from './chart.ts';
 export { CHARTS, type Chart, type ChartName } from './charts.ts';
+export type { DepartureEvent } from './departure/departure.events.ts';
+export { departureMachine } from './departure/departure.machine.ts';
+export type { FollowEvent } from './follow/follow.events.ts';
+export { followMachine } from './follow/follow.machine.ts';
 export type { LeaderEvent } from './leader/leader.events.ts';
 export { leaderMachine } from './leader/leader.machine.ts';
+export type { LinkEvent } from './link/link.events.ts';
+export { linkMachine } from './link/link.machine.ts';
 export type { PeerEvent } from './peer/peer.events.ts';
 export { peerMachine } from './peer/peer.machine.ts';
 export type { PresenceEvent } from './presence/presence.events.ts';
 export { presenceMachine } from './presence/presence.machine.ts';
+export type { SessionEvent } from './session/session.events.ts';
+export { sessionMachine } from './session/session.machine.ts';
 export type { TenancyEvent } from './tenancy/tenancy.events.ts';
 export { tenancyMachine } from './tenancy/tenancy.machine.ts';
 export type { WritingEvent } from './writing/writing.events.ts';

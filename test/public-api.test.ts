@@ -66,7 +66,7 @@ function shownFrom(symbols: readonly ts.Symbol[]): Set<string> {
     if (hidden !== undefined || seen.has(target)) return;
     seen.add(target);
     for (const declaration of target.declarations ?? []) {
-      if (!declaration.getSourceFile().fileName.startsWith(`${ROOT}/node_modules/`)) {
+      if (!declaration.getSourceFile().fileName.includes('/node_modules/')) {
         visitNode(declaration, target.name);
       }
     }

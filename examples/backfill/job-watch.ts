@@ -48,7 +48,7 @@ export class JobWatch {
             this.#revisions.set(key, modRevision);
             this.#see(key.slice(this.#root.length), entry?.value ?? null);
           }
-        } else {
+        } else if (event.kind === 'compacted' || event.kind === 'reset') {
           this.#listener.gap?.(event.kind);
         }
         this.#listener.changed?.();

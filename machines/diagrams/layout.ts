@@ -76,6 +76,13 @@ const OPTIONS: Readonly<Record<string, string>> = {
   'elk.spacing.edgeLabel': '6',
 };
 
+/** Not drawn: keeps what may happen anywhere beside the initial state, not above it. */
+const BESIDE_THE_START: ElkExtendedEdge = {
+  id: 'start beside',
+  sources: ['start:'],
+  targets: [EVERYWHERE],
+};
+
 export async function layoutOf(picture: Picture): Promise<Layout> {
   return arrange(picture.boxes, picture.arrows, MARGIN);
 }
@@ -100,7 +107,11 @@ async function arrange(
     id: 'root',
     layoutOptions: { ...OPTIONS, 'elk.padding': paddingOf(padding, padding) },
     children: [...(hasEverywhere ? [everywhereNode()] : []), ...nodesIn('', boxes, blocks)],
-    edges: [...startEdges('', boxes, blocks), ...outer.map(edgeOf)],
+    edges: [
+      ...startEdges('', boxes, blocks),
+      ...(hasEverywhere ? [BESIDE_THE_START] : []),
+      ...outer.map(edgeOf),
+    ],
   });
   return placedFrom(root, boxes, outer, blocks);
 }

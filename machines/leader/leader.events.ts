@@ -2,8 +2,10 @@
 
 export interface LeaderContext {
   readonly instance: string;
+  readonly replanIntervalMs: number;
   /** How long the next armed timer of each kind runs. */
   readonly candidacyDelayMs: number;
+  readonly restMs: number;
   readonly balanceDelayMs: number;
   readonly plannerPauseMs: number;
   /** True once the worker is leaving: it campaigns no more. */
@@ -14,23 +16,32 @@ export interface LeaderContext {
 
 export interface LeaderInput {
   readonly instance: string;
+  readonly replanIntervalMs: number;
 }
 
 export type LeaderEvent =
+  /** This worker may not stand: it is not in the fleet, or has not read what it must know. */
+  | { type: 'standing.barred' }
   | { type: 'leader.absent'; delayMs: number }
   | { type: 'leader.seen' }
+  /** Nobody leads, and there is no plan to lead by. */
+  | { type: 'plan.missing' }
+  | { type: 'plan.sought' }
   | { type: 'candidacy.due' }
+  | { type: 'rest.over' }
   | { type: 'session.opened' }
-  | { type: 'session.expired' }
+  | { type: 'session.expired'; reason: string }
   | { type: 'election.won' }
   | { type: 'election.lost' }
-  | { type: 'term.lost' }
-  | { type: 'term.unhealthy' }
+  | { type: 'term.ready' }
+  | { type: 'term.lost'; reason: string }
+  | { type: 'term.unhealthy'; reason: string; restMs: number }
   | { type: 'term.closed' }
   | { type: 'worker.parting' }
   | { type: 'plan.due' }
   | { type: 'plan.kept' }
   | { type: 'plan.lost' }
+  | { type: 'plan.recreated'; hasAnswer: boolean }
   | { type: 'planner.returned' }
   | { type: 'planner.threw'; pauseMs: number }
   | { type: 'planner.retry' }

@@ -2,16 +2,17 @@
 
 export interface PeerContext {
   readonly instance: string;
-  readonly rebalanceDelayMs: number;
+  /** How long its splits wait for it. */
+  readonly delayMs: number;
 }
 
 export interface PeerInput {
   readonly instance: string;
-  readonly rebalanceDelayMs: number;
 }
 
 export type PeerEvent =
   | { type: 'peer.announced' }
   | { type: 'peer.parting' }
-  | { type: 'peer.vanished' }
+  /** `delayMs`: what is left of the rebalance delay, which may have begun before this worker looked. */
+  | { type: 'peer.vanished'; delayMs: number }
   | { type: 'delay.elapsed' };

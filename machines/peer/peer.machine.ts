@@ -1,8 +1,8 @@
 /**
- * One other worker as this one sees it: there, missing for a while, or gone.
+ * One worker of the job as this one sees it: there, missing for a while, or gone.
  *
- * Every worker keeps these, so that a new leader knows how long a departed worker has been missing (R26). Tests:
- * test/machines.
+ * Every worker keeps these, of itself too, so that a new leader knows how long a departed worker has been missing (R26) and
+ * its own splits follow the rule of all. Tests: test/machines.
  */
 import { setup } from 'xstate';
 import type { Tag } from '../chart.ts';
@@ -20,29 +20,36 @@ const base = setup({
     noteMembership: (_) => undefined,
   },
   guards: {
-    hasNoDelay: ({ context }) => context.rebalanceDelayMs === 0,
+    hasNoDelay: (_, params: { delayMs: number }) => params.delayMs === 0,
   },
   delays: {
-    rebalanceDelay: ({ context }) => context.rebalanceDelayMs,
+    rebalanceDelay: ({ context }) => context.delayMs,
   },
 });
 
+const noteDelay = base.assign(({ event }) =>
+  event.type === 'peer.vanished' ? { delayMs: event.delayMs } : {},
+);
 const armDelay = base.raise({ type: 'delay.elapsed' }, { delay: 'rebalanceDelay', id: 'delay' });
 const disarmDelay = base.cancel('delay');
 
 export const peerMachine = base.createMachine({
   id: 'peer',
-  description: 'Another worker of the job, as this one sees it.',
+  description: 'A worker of the job, as this one sees it; itself too.',
   options: { maxIterations: 100 },
-  context: ({ input }) => input,
+  context: ({ input }) => ({ ...input, delayMs: 0 }),
   initial: 'present',
   states: {
     present: {
       description: 'Announced, and its session lives; it may be given splits.',
       on: {
         'peer.vanished': [
-          { guard: 'hasNoDelay', target: 'gone', actions: 'noteMembership' },
-          { target: 'withheld', actions: 'noteMembership' },
+          {
+            guard: { type: 'hasNoDelay', params: ({ event }) => ({ delayMs: event.delayMs }) },
+            target: 'gone',
+            actions: 'noteMembership',
+          },
+          { target: 'withheld', actions: [noteDelay, 'noteMembership'] },
         ],
         'peer.parting': { target: 'gone', actions: 'noteMembership' },
       },

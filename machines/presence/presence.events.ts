@@ -5,6 +5,8 @@ export interface PresenceContext {
   /** Failed tries of the present startup step. */
   readonly failures: number;
   readonly failuresMax: number;
+  /** Times in a row that the store has refused this worker on its way back. */
+  readonly refusals: number;
 }
 
 export interface PresenceInput {
@@ -15,13 +17,20 @@ export interface PresenceInput {
 export type PresenceEvent =
   | { type: 'probe.passed' }
   | { type: 'job.joined' }
+  /** There is no plan, and somebody leads who will put it back. */
+  | { type: 'job.planless' }
   | { type: 'session.opened' }
-  | { type: 'announcement.landed' }
+  | { type: 'session.expired'; isDenied: boolean }
+  /** An announcement landed and is held; `isCurrent` when it says what it should by now. */
+  | { type: 'announcement.landed'; isCurrent: boolean }
+  /** It landed and its key is gone already, or it never will. */
+  | { type: 'announcement.missed' }
   | { type: 'announcement.due' }
   | { type: 'presence.deleted' }
-  | { type: 'session.expired' }
   | { type: 'step.failed' }
+  | { type: 'step.denied' }
   | { type: 'step.retry' }
+  | { type: 'rejoin.due' }
+  | { type: 'store.reset' }
   | { type: 'worker.stopping' }
-  | { type: 'departure.finished' }
-  | { type: 'fatal.raised' };
+  | { type: 'departure.finished'; hasFailed: boolean };

@@ -1,10 +1,10 @@
 /** What the tenancy chart knows, is started with, and hears. Facts are `noun.past`, commands `noun.imperative`. */
+import type { Ending } from '../../src/protocol/tenancy-records.ts';
+
+export type { Ending };
 
 /** Why a split is not wanted here any more. */
 export type WithdrawalReason = 'unassigned' | 'paused' | 'stopping';
-
-/** What the last write of a tenancy does. */
-export type Ending = 'release' | 'force' | 'complete' | 'fail';
 
 export interface TenancyContext {
   readonly split: string;
@@ -16,6 +16,10 @@ export interface TenancyContext {
   /** How long the armed timer runs. */
   readonly timerMs: number;
   readonly ending: Ending | null;
+  /** The service has the split, and has not been told that it lost it. */
+  readonly isGranted: boolean;
+  /** The service had the split at some time. */
+  readonly wasGranted: boolean;
 }
 
 export interface TenancyInput {
@@ -38,7 +42,11 @@ export type TenancyEvent =
   | { type: 'drain.expired' }
   | { type: 'intake.resumed' }
   | { type: 'progress.landed' }
+  | { type: 'ending.sent' }
+  | { type: 'ending.unanswered' }
   | { type: 'ending.landed'; quarantined: boolean }
+  /** The split is somebody else's, or what was found is nothing that the ending could be written on. */
+  | { type: 'ending.refused' }
   | { type: 'tenancy.fenced' }
   | { type: 'lease.deleted' }
   | { type: 'session.expired' };

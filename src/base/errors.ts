@@ -50,7 +50,11 @@ export const ERROR_CODES = {
   E_RECORD_NEWER: ['fatal', 'A record needs a newer reader than this version.'],
   E_RECORD_MISSING: ['fatal', 'Records are there that prove a plan, but the plan is gone.'],
   E_STORE_UNSUPPORTED: ['fatal', 'The store broke a rule that fencing depends on.'],
-  E_STORE_DENIED: ['fatal', 'The store refuses this client for good.'],
+  E_STORE_DENIED: [
+    'fatal',
+    'The store refuses this client, its password or certificate, or what it wants to do.',
+  ],
+  E_CLUSTERS_MIXED: ['fatal', 'The endpoints of one store belong to different clusters.'],
   E_STARTUP_EXHAUSTED: ['fatal', 'A startup step failed startupMaxAttempts times.'],
 } as const satisfies Record<string, readonly [ErrorKind, string]>;
 

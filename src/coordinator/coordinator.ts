@@ -126,7 +126,7 @@ class Coordinator implements SplitCoordinator {
   async release(splitIds: readonly string[]): Promise<void> {
     // A departure, whatever becomes of the single releases (R16).
     const releases = splitIds.map((id) => this.releaseDrained([id]));
-    if (this.#hasStarted) this.#engine.departure.begin('stopped', null);
+    if (this.#hasStarted) void this.stop();
     await Promise.allSettled(releases);
   }
 

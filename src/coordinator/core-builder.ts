@@ -6,11 +6,14 @@ import { type InstanceId, type Nonce, randomId } from '../base/ids.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { systemRandom } from '../base/random.ts';
 import { isEphemeralKey, jobKeys } from '../records/keys.ts';
+import type { Store } from '../store/port.ts';
 import { Batcher } from './link/batcher.ts';
 import { ChartHost } from './loop/chart-host.ts';
 import { resolveConfig } from './api/config.ts';
 import type { CoordinatorOptions } from './api/options.ts';
-import type { Core } from './link/core.ts';
+import type { Core, Link } from './link/core.ts';
+import { LinkHealth, type LinkListener } from './link/link-health.ts';
+import { Warnings } from './link/warnings.ts';
 import { EventSink } from './loop/event-sink.ts';
 import { FleetView, type ViewListener } from './link/fleet-view.ts';
 import { Mailbox } from './loop/mailbox.ts';
@@ -27,6 +30,9 @@ export interface CoreHooks {
   readonly crash: (error: unknown) => void;
   readonly changed: ViewListener['changed'];
   readonly session: SessionListener;
+  /** The store has refused this worker for a whole lease. */
+  readonly abandonAll: LinkListener['abandonAll'];
+  readonly isLeaving: () => boolean;
   readonly fatal: (error: LeaseholdError) => void;
 }
 
@@ -42,51 +48,75 @@ export function buildCore(options: CoordinatorOptions, hooks: CoreHooks): Core {
   const clock = new TimerSet(options.clock ?? systemClock());
   const log = workerLog(options.logger ?? SILENT_LOGGER, { job, instanceId });
   const mailbox = new Mailbox(hooks.decide, hooks.crash);
-  const gate = new StoreGate(options.store, clock, config.opTimeoutMs);
+  const keys = jobKeys(prefix, job);
   const charts = new ChartHost(
     throughMailbox(clock, mailbox),
     guardedInspector(options.inspect, log),
     hooks.crash,
   );
-  const keys = jobKeys(prefix, job);
   const nonce = randomId(random) as Nonce;
+  const me = instanceId as InstanceId;
+  const identity = { job, keys, me, nonce };
+  const loop = { clock, random, log, mailbox, charts };
+  const link = buildLink(options.store, { ...identity, ...loop, config }, hooks);
   let writes = 0;
   return {
-    job,
+    ...identity,
+    ...loop,
+    ...link,
     config,
-    keys,
-    me: instanceId as InstanceId,
-    nonce,
     hostFacts: (options.host ?? '').slice(0, HOST_CHARACTERS_MAX),
     planner,
     fingerprint,
-    clock,
-    random,
-    log,
-    mailbox,
-    gate,
-    charts,
-    batcher: new Batcher(
-      { gate, mailbox, charts, isEphemeral: (key) => isEphemeralKey(keys, key) },
-      (resend) => provideLane(mailbox, resend),
-    ),
-    view: new FleetView(keys, {
-      changed: hooks.changed,
-      warn: (key, reason) => {
-        log.warn('record.ignored', `${key} ${reason}`, { key, reason });
-      },
-    }),
     events: new EventSink(),
-    session: new SessionKeeper(
-      { gate, clock, random, mailbox },
-      config.leaseDurationMs,
-      hooks.session,
-    ),
     stamp: () => {
       writes += 1;
       return { instance: instanceId, nonce, write: writes };
     },
+    after: (ms, act) =>
+      clock.setTimeout(() => {
+        mailbox.post(act);
+      }, ms),
+    isLeaving: hooks.isLeaving,
     fatal: hooks.fatal,
+    bug: hooks.crash,
+  };
+}
+
+type LinkPorts = Pick<
+  Core,
+  'keys' | 'me' | 'clock' | 'random' | 'log' | 'mailbox' | 'charts' | 'config'
+>;
+
+/** The way to the store: everything that calls it, and what is believed of it. */
+function buildLink(store: Store, ports: LinkPorts, hooks: CoreHooks): Omit<Link, 'stamp'> {
+  const { keys, me, clock, log, mailbox, charts } = ports;
+  const { opTimeoutMs, leaseDurationMs } = ports.config;
+  const gate = new StoreGate(store, clock, {
+    opTimeoutMs,
+    root: keys.root,
+    leaderKey: keys.leader,
+  });
+  const { fatal, abandonAll } = hooks;
+  const who = { instance: me, leaseDurationMs };
+  const health = new LinkHealth({ clock, mailbox, charts, log }, who, { fatal, abandonAll });
+  gate.tell(health);
+  const warnings = new Warnings(log);
+  return {
+    gate,
+    leaderGate: gate.forLeader(clock),
+    health,
+    warnings,
+    batcher: new Batcher(
+      { gate, clock, mailbox, charts, isEphemeral: (key) => isEphemeralKey(keys, key) },
+      (resend) => provideLane(mailbox, resend),
+    ),
+    view: new FleetView(keys, warnings, { changed: hooks.changed }),
+    session: new SessionKeeper(
+      { ...ports, gate },
+      { of: 'worker', ttlMs: leaseDurationMs },
+      hooks.session,
+    ),
   };
 }
 

@@ -1,16 +1,15 @@
 /**
- * Leaving: from whatever state, within the drain deadline plus one operation timeout, with one report (R16, R17).
- *
- * First the parting mark, sent and not awaited; then the drain; then, under one budget, the last writes, the resignation
- * and the presence; the sessions are closed last, because closing one first reads as a death.
+ * Leaving: carries out what the departure chart decides, and hands out one report (R16, R17).
  */
-import type { Timer } from '../base/clock.ts';
+import type { DepartureEvent } from '../../machines/departure/departure.events.ts';
+import { departureMachine } from '../../machines/departure/departure.machine.ts';
 import type { LeaseholdError } from '../base/errors.ts';
 import type { StopReport } from './api/api.ts';
-import type { Core } from './link/core.ts';
-import type { Leadership } from './leading/leadership.ts';
-import type { Presence } from './membership/presence.ts';
 import type { Tenancies } from './holding/tenancies.ts';
+import type { Leadership } from './leading/leadership.ts';
+import type { Core } from './link/core.ts';
+import type { RunningChart } from './loop/chart-host.ts';
+import type { Presence } from './membership/presence.ts';
 
 /** What leaves. */
 export interface Leaving {
@@ -18,24 +17,23 @@ export interface Leaving {
   readonly tenancies: Tenancies;
   readonly leadership: Leadership;
   /** Everything else that runs; after it nothing does. */
-  close(): void;
+  readonly close: () => void;
 }
 
-type Phase = 'staying' | 'draining' | 'settling' | 'gone';
+/** Why a worker leaves. */
+export interface LeaveReason {
+  readonly reason: StopReport['reason'];
+  readonly error: LeaseholdError | null;
+}
 
 export class Departure {
   readonly #core: Core;
   readonly #parts: () => Leaving;
+  readonly #chart: RunningChart<DepartureEvent>;
   readonly #resolve: (report: StopReport) => void;
   /** Resolves once nothing runs any more. */
   readonly finished: Promise<StopReport>;
-  #phase: Phase = 'staying';
-  #reason: StopReport['reason'] = 'stopped';
-  #error: LeaseholdError | null = null;
-  #isLeaveSent = false;
-  #isClosing = false;
-  #hasClosedSessions = false;
-  #timer: Timer | undefined;
+  #why: LeaveReason = { reason: 'stopped', error: null };
 
   constructor(core: Core, parts: () => Leaving) {
     this.#core = core;
@@ -45,123 +43,125 @@ export class Departure {
       resolve = resolved;
     });
     this.#resolve = resolve;
+    this.#chart = core.charts.start(this.#provide(), 'departure', core.me, { instance: core.me });
   }
 
-  get #leaving(): Leaving {
-    return this.#parts();
+  get state(): string {
+    return this.#chart.state;
   }
 
   get hasBegun(): boolean {
-    return this.#phase !== 'staying';
+    return !this.#chart.isIn('staying');
   }
 
   /** True once nothing runs any more. */
   get isOver(): boolean {
-    return this.#phase === 'gone';
+    return this.#chart.isIn('gone');
   }
 
   /** Begins to leave; a second call changes nothing. */
-  begin(reason: StopReport['reason'], error: LeaseholdError | null): void {
+  begin(why: LeaveReason): void {
     if (this.hasBegun) return;
-    this.#phase = 'draining';
-    this.#reason = reason;
-    this.#error = error;
+    this.#why = why;
     const { drainDeadlineMs, opTimeoutMs } = this.#core.config;
-    this.#core.log.info('worker.leaving', 'leaves the fleet', { reason });
-    this.#leaving.presence.send(
-      error === null ? { type: 'worker.stopping' } : { type: 'fatal.raised' },
-    );
-    this.#leaving.tenancies.stopAll();
     // After a fatal error the whole departure fits into the drain deadline.
-    const drainMs =
-      error === null ? drainDeadlineMs : drainDeadlineMs - this.#settleMs(opTimeoutMs);
-    this.#timer = this.#core.clock.setTimeout(() => {
-      this.#core.mailbox.post(() => {
-        this.#leaving.tenancies.forceAll();
-        this.#settle();
-      });
-    }, drainMs);
+    const settleMs = why.error === null ? opTimeoutMs : Math.min(opTimeoutMs, drainDeadlineMs / 2);
+    const drainMs = why.error === null ? drainDeadlineMs : drainDeadlineMs - settleMs;
+    this.#chart.send({ type: 'leave.asked', atMs: this.#nowMs, drainMs, settleMs });
     this.#core.mailbox.requestDecision();
   }
 
   /** A worker that never started has nothing to leave. */
   skip(): void {
-    if (this.hasBegun) return;
-    this.#phase = 'gone';
-    this.#parts().close();
-    this.#resolve({ reason: 'stopped', error: null, released: [], forced: [], unsettled: [] });
+    this.#chart.send({ type: 'leave.skipped' });
   }
 
-  /** Goes on when what it waited for has happened. */
+  /** Goes on when what it waited for has happened: looked up, never remembered. */
   advance(): void {
-    const { tenancies } = this.#leaving;
-    if (this.#phase === 'draining' && !tenancies.hasHandlers) this.#settle();
-    if (this.#phase !== 'settling' || tenancies.size > 0) return;
-    if (this.#hasClosedSessions) this.#post(() => this.#finish());
-    else this.#leave();
-  }
-
-  #settleMs(opTimeoutMs: number): number {
-    return this.#error === null
-      ? opTimeoutMs
-      : Math.min(opTimeoutMs, this.#core.config.drainDeadlineMs / 2);
-  }
-
-  /**
-   * The drain is over: what remains has one operation timeout. Whatever is not answered, the sessions are closed within
-   * it: a claim or an ending still on its way then leaves no lease behind.
-   */
-  #settle(): void {
-    if (this.#phase !== 'draining') return;
-    this.#phase = 'settling';
-    const settleMs = this.#settleMs(this.#core.config.opTimeoutMs);
-    if (this.#timer !== undefined) this.#core.clock.clearTimeout(this.#timer);
-    this.#at(settleMs / 2, () => this.#leave());
-    this.#at((settleMs * 3) / 4, () => this.#closeSessions());
-    this.#at(settleMs, () => this.#finish());
-    this.#leaving.leadership.part();
-    this.#core.mailbox.requestDecision();
-  }
-
-  #leave(): void {
-    if (this.#isLeaveSent) return;
-    this.#isLeaveSent = true;
-    const { presence, leadership } = this.#leaving;
-    void Promise.all([presence.announcement.remove(), leadership.departed()]).then(() => {
-      this.#post(() => this.#closeSessions());
-    });
-  }
-
-  #closeSessions(): void {
-    if (this.#isClosing) return;
-    this.#isClosing = true;
-    const { session } = this.#core;
-    void Promise.all([session.close(), this.#leaving.leadership.closeSession()]).then(() => {
-      this.#post(() => {
-        this.#hasClosedSessions = true;
+    if (!this.hasBegun) return;
+    const { tenancies } = this.#parts();
+    const atMs = this.#nowMs;
+    if (this.#chart.isIn('draining') && !tenancies.hasHandlers) {
+      this.#chart.send({ type: 'drain.finished', atMs });
+    }
+    const waits = this.#chart.isIn('settling') || this.#chart.isIn('closing.answers');
+    if (waits && tenancies.size === 0) {
+      // As a message: what is decided on now is decided before the worker is gone.
+      this.#core.mailbox.post(() => {
+        this.#chart.send({ type: 'tenancies.ended', atMs });
       });
-    });
+    }
   }
 
-  #at(afterMs: number, act: () => void): void {
-    this.#core.clock.setTimeout(() => {
-      this.#post(act);
-    }, afterMs);
+  get #nowMs(): number {
+    return this.#core.clock.nowMs();
+  }
+
+  #provide(): typeof departureMachine {
+    return departureMachine.provide({
+      actions: {
+        beginDrain: (_) => {
+          this.#core.log.info('worker.leaving', 'leaves the fleet', { reason: this.#why.reason });
+          // The chart shows that the worker is leaving only after this step.
+          this.#post(() => {
+            const { presence, tenancies } = this.#parts();
+            presence.send({ type: 'worker.stopping' });
+            tenancies.stopAll();
+          });
+        },
+        forceAll: (_) => {
+          this.#parts().tenancies.forceAll();
+        },
+        resign: (_) => {
+          this.#parts().leadership.part();
+          this.#core.mailbox.requestDecision();
+        },
+        sayGoodbye: (_) => {
+          const { presence, leadership } = this.#parts();
+          void Promise.all([presence.announcement.remove(), leadership.departed()]).then(() => {
+            this.#post(() => {
+              this.#chart.send({ type: 'goodbye.answered', atMs: this.#nowMs });
+            });
+          });
+        },
+        closeSessions: (_) => {
+          const { session } = this.#core;
+          const { leadership } = this.#parts();
+          void Promise.all([session.close(), leadership.closeSession()]).then(() => {
+            this.#post(() => {
+              this.#chart.send({ type: 'sessions.closed' });
+            });
+          });
+        },
+        finish: ({ event }) => {
+          if (event.type === 'leave.skipped') this.#skip();
+          else {
+            this.#post(() => {
+              this.#finish();
+            });
+          }
+        },
+      },
+    });
   }
 
   #post(act: () => void): void {
     this.#core.mailbox.post(act);
   }
 
+  #skip(): void {
+    this.#parts().close();
+    this.#resolve({ reason: 'stopped', error: null, released: [], forced: [], unsettled: [] });
+  }
+
   #finish(): void {
-    if (this.#phase === 'gone') return;
-    this.#phase = 'gone';
-    const { presence, tenancies, leadership } = this.#leaving;
-    presence.send({ type: 'departure.finished' });
+    const { presence, tenancies, leadership, close } = this.#parts();
+    const { reason, error } = this.#why;
+    presence.send({ type: 'departure.finished', hasFailed: error !== null });
     const unsettled = tenancies.close();
     const report: StopReport = {
-      reason: this.#reason,
-      error: this.#error === null ? null : `${this.#error.code}: ${this.#error.message}`,
+      reason,
+      error: error === null ? null : `${error.code}: ${error.message}`,
       released: [...tenancies.released].sort(),
       forced: [...tenancies.forced].sort(),
       unsettled: [...unsettled].sort(),
@@ -169,7 +169,8 @@ export class Departure {
     this.#core.log.info('worker.left', 'has left the fleet', { ...report });
     leadership.close();
     presence.stop();
-    this.#leaving.close();
+    this.#chart.stop();
+    close();
     this.#resolve(report);
   }
 }

@@ -2,6 +2,7 @@
  * One worker, put together: everything that comes in goes through one mailbox, the charts decide, and what they decide is
  * carried out against the store.
  */
+import type { ExpiryReason } from '../../machines/session/session.events.ts';
 import type { LeaseholdError } from '../base/errors.ts';
 import { isLeaseholdError, messageOf } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
@@ -11,67 +12,72 @@ import type { KeyName } from '../records/keys.ts';
 import type { Change } from '../store/port.ts';
 import type { StopReport, Verdict } from './api/api.ts';
 import type { CoordinatorOptions } from './api/options.ts';
-import type { Core } from './link/core.ts';
 import { buildCore } from './core-builder.ts';
-import { Departure, type Leaving } from './departure.ts';
-import { Follower } from './link/follower.ts';
-import { checkPlan } from './membership/join.ts';
-import { Leadership } from './leading/leadership.ts';
-import { Peers } from './membership/peers.ts';
-import { Predecessor } from './predecessor.ts';
-import { Presence } from './membership/presence.ts';
-import type { ExpiryReason } from './link/session-keeper.ts';
-import { type Status, statusOf } from './status.ts';
+import { Departure } from './departure.ts';
 import { Tenancies } from './holding/tenancies.ts';
+import { Leadership } from './leading/leadership.ts';
+import type { Core } from './link/core.ts';
+import { JobWatches } from './link/job-watches.ts';
+import { lookAgain } from './link/look-again.ts';
+import { checkPlan } from './membership/join.ts';
+import { Peers } from './membership/peers.ts';
+import { Presence } from './membership/presence.ts';
+import { Predecessor } from './predecessor.ts';
+import { type Status, statusOf } from './status.ts';
 import { stoppedBeforeVerdict, Verdicts } from './verdicts.ts';
 
 export class Engine {
   readonly core: Core;
   readonly tenancies: Tenancies;
   readonly departure: Departure;
+  readonly #presence: Presence;
+  readonly #leadership: Leadership;
   readonly #peers: Peers;
-  readonly #follower: Follower;
+  readonly #watches: JobWatches;
+  readonly #predecessor: Predecessor;
   readonly #verdicts: Verdicts;
-  #presence: Presence | null = null;
-  #leadership: Leadership | null = null;
-  #predecessor: Predecessor | null = null;
   #fatalError: LeaseholdError | null = null;
   #rounds = 0;
 
   constructor(options: CoordinatorOptions) {
-    this.core = buildCore(options, {
-      decide: () => {
-        this.#decide();
-      },
-      crash: (error) => {
-        this.#crash(error);
-      },
-      changed: (name, change) => {
-        this.#changed(name, change);
-      },
-      session: {
-        opened: () => this.#presence?.sessionOpened(),
-        openFailed: (error) => this.#presence?.openFailed(error),
-        expired: (_, reason) => {
-          this.#sessionExpired(reason);
-        },
-      },
-      fatal: (error) => {
-        this.#fatal(error);
-      },
-    });
-    this.tenancies = new Tenancies(this.core, {
+    this.core = this.#buildCore(options);
+    const { core } = this;
+    this.tenancies = new Tenancies(core, {
       mayClaim: () => this.#mayTakePart(),
-      refusesChanged: () => this.#presence?.send({ type: 'announcement.due' }),
+      refusesChanged: () => {
+        this.#presence.outdated();
+      },
     });
-    this.#peers = new Peers(this.core, () => {
-      this.#leadership?.inputsChanged();
+    this.#presence = new Presence(core, {
+      joined: () => {
+        this.#watches.start();
+      },
+      refuses: () => this.tenancies.refuses(),
+      moved: () => {
+        core.mailbox.requestDecision();
+      },
     });
-    this.#follower = new Follower(this.core, () => {
+    this.#peers = new Peers(core, () => {
+      this.#leadership.inputsChanged();
+    });
+    this.#leadership = new Leadership(core, this.#peers, { mayStand: () => this.#mayTakePart() });
+    this.#watches = new JobWatches(core, () => {
       this.#reset();
     });
-    this.#verdicts = new Verdicts(this.core);
-    this.departure = new Departure(this.core, () => this.#leaving());
+    this.#verdicts = new Verdicts(core);
+    this.#predecessor = new Predecessor(core, {
+      presence: this.#presence,
+      tenancies: this.tenancies,
+      leaderSession: () => this.#leadership.session.id,
+    });
+    this.departure = new Departure(core, () => ({
+      presence: this.#presence,
+      tenancies: this.tenancies,
+      leadership: this.#leadership,
+      close: () => {
+        this.#close();
+      },
+    }));
   }
 
   get isStopped(): boolean {
@@ -81,20 +87,7 @@ export class Engine {
   start(): void {
     const { core } = this;
     core.log.info('worker.starting', 'starts', { config: { ...core.config } });
-    this.#leadership = new Leadership(core, this.#peers, {
-      mayStand: () => this.#mayTakePart(),
-    });
     core.mailbox.post(() => {
-      this.#presence = new Presence(core, {
-        joined: () => {
-          this.#follower.start();
-        },
-        refuses: () => this.tenancies.refuses(),
-        moved: () => {
-          core.mailbox.requestDecision();
-        },
-      });
-      this.#predecessor = new Predecessor(core, this.#presence, this.tenancies);
       this.#presence.begin();
     });
     this.#tickLater();
@@ -106,12 +99,11 @@ export class Engine {
   }
 
   stop(hasStarted: boolean): Promise<StopReport> {
-    if (!hasStarted) this.departure.skip();
-    else {
-      this.core.mailbox.post(() => {
-        this.departure.begin(this.#verdicts.known === null ? 'stopped' : 'finished', null);
-      });
-    }
+    this.core.mailbox.post(() => {
+      const reason = this.#verdicts.known === null ? 'stopped' : 'finished';
+      if (hasStarted) this.departure.begin({ reason, error: null });
+      else this.departure.skip();
+    });
     return this.departure.finished;
   }
 
@@ -119,33 +111,67 @@ export class Engine {
     return statusOf({
       core: this.core,
       presence: this.#presence,
+      departure: this.departure,
       tenancies: this.tenancies,
       leadership: this.#leadership,
+      watches: this.#watches,
       peers: this.#peers,
       verdict: this.#verdicts.known,
       fatalError: this.#fatalError === null ? null : this.#fatalError.message,
     });
   }
 
+  #buildCore(options: CoordinatorOptions): Core {
+    return buildCore(options, {
+      decide: () => {
+        this.#decide();
+      },
+      crash: (error) => {
+        this.#crash(error);
+      },
+      changed: (name, change) => {
+        this.#changed(name, change);
+      },
+      session: {
+        opened: () => {
+          this.#presence.send({ type: 'session.opened' });
+        },
+        unopened: (error) => {
+          this.#presence.unopened(error);
+        },
+        expired: (_, reason) => {
+          this.#sessionExpired(reason);
+        },
+      },
+      abandonAll: () => {
+        this.core.session.abandon('denied');
+        this.#leadership.giveUp('the store has refused it for a whole lease');
+      },
+      isLeaving: () => this.departure.hasBegun,
+      fatal: (error) => {
+        this.#fatal(error);
+      },
+    });
+  }
+
   /** Runs once after each burst of messages: everything is decided on what is known now. */
   #decide(): void {
+    if (!this.#presence.hasBegun) return;
     this.tenancies.advance();
     if (!this.departure.hasBegun) {
-      this.#leadership?.advance();
-      this.#predecessor?.advance(this.#follower.isFollowing);
+      this.#leadership.advance();
+      this.#predecessor.advance(this.#watches.isFollowing);
     }
     this.departure.advance();
   }
 
   #mayTakePart(): boolean {
-    return (
-      this.#presence?.isPresent === true && !this.departure.hasBegun && this.#follower.isFollowing
-    );
+    return this.#presence.isPresent && !this.departure.hasBegun && this.#watches.isFollowing;
   }
 
   #changed(name: KeyName, change: Change): void {
     const { core } = this;
-    const leadership = this.#leadership!;
+    const leadership = this.#leadership;
     core.mailbox.requestDecision();
     switch (name.kind) {
       case 'plan':
@@ -155,8 +181,8 @@ export class Engine {
         leadership.leaderChanged(change);
         return;
       case 'presence':
-        if (name.instance === core.me) this.#presence?.ownPresenceChanged(change);
-        else this.#peers.changed(name.instance);
+        this.#peers.changed(name.instance);
+        if (name.instance === core.me) this.#presence.ownPresenceChanged(change);
         leadership.inputsChanged();
         return;
       case 'assignment': {
@@ -179,6 +205,7 @@ export class Engine {
         return;
       case 'spec':
       case 'split':
+      case 'away':
       case 'alien':
         return;
     }
@@ -186,7 +213,7 @@ export class Engine {
 
   #planChanged(change: Change): void {
     const { core } = this;
-    this.#leadership?.planChanged();
+    this.#leadership.planChanged();
     if (change.entry === null) return;
     try {
       this.#verdicts.planRead(checkPlan(change.entry, core.fingerprint));
@@ -200,7 +227,7 @@ export class Engine {
     const { view, events } = this.core;
     const parked = view.parked.get(split);
     this.tenancies.parkedChanged(split, parked !== undefined);
-    this.#leadership?.parkedChanged(split);
+    this.#leadership.parkedChanged(split);
     if (parked === undefined) return;
     const { attempts, reason, owner } = parked.record;
     events.emit({ type: 'quarantined', splitId: split, attempts, reason, by: owner });
@@ -217,19 +244,20 @@ export class Engine {
     log.warn('session.lost', text, fields);
     this.tenancies.sessionExpired(hasStalled);
     events.emit({ type: 'sessionLost', reason: hasStalled ? 'stalled' : reason });
-    this.#presence?.send({ type: 'session.expired' });
+    this.#presence.send({ type: 'session.expired', isDenied: reason === 'denied' });
   }
 
   /** The store is another one: nothing that was known holds any more (R8). */
   #reset(): void {
     const { core } = this;
     core.log.error('store.reset', 'the store was replaced or went back in time; starting over');
-    this.#presence?.forgetJob();
-    core.session.expire('reset');
-    this.#leadership?.reset();
+    core.session.reset();
+    this.#leadership.reset();
     core.view.clear();
     this.#peers.clear();
-    this.#follower.restart();
+    this.#predecessor.reset();
+    this.#watches.reset();
+    this.#presence.reset();
   }
 
   #fatal(error: LeaseholdError): void {
@@ -238,7 +266,7 @@ export class Engine {
     this.core.log.error('worker.failed', error.message, { code: error.code, ...error.details });
     this.#verdicts.refuse(error);
     this.core.mailbox.post(() => {
-      this.departure.begin('failed', error);
+      this.departure.begin({ reason: 'failed', error });
     });
   }
 
@@ -252,21 +280,12 @@ export class Engine {
     });
   }
 
-  #leaving(): Leaving {
-    return {
-      presence: this.#presence!,
-      tenancies: this.tenancies,
-      leadership: this.#leadership!,
-      close: () => {
-        this.#close();
-      },
-    };
-  }
-
   #close(): void {
     const { core } = this;
-    this.#follower.close();
+    this.#watches.close();
     this.#peers.clear();
+    core.health.stop();
+    core.session.stop();
     core.batcher.close();
     core.gate.close();
     core.clock.close();
@@ -276,31 +295,34 @@ export class Engine {
   }
 
   #tickLater(): void {
-    const { clock, config, mailbox, batcher } = this.core;
-    clock.setTimeout(() => {
-      mailbox.post(() => {
-        batcher.rest();
-        this.tenancies.tick();
-        this.#leadership?.tick();
-      });
+    const { config, batcher, health } = this.core;
+    this.core.after(config.leaseDurationMs / 3, () => {
+      batcher.rest();
+      health.tick();
+      this.#watches.tick();
+      this.#lookAgain();
+      this.tenancies.tick();
+      this.#leadership.tick();
       this.#tickLater();
-    }, config.leaseDurationMs / 3);
+    });
   }
 
-  /** The backstop for lost events: everything watched and everything held is read again (R24, R39). */
+  #lookAgain(): void {
+    if (!this.#presence.isPresent) return;
+    const { keys, me } = this.core;
+    lookAgain(this.core, [keys.assignment(me), keys.presence(me)]);
+    lookAgain(this.core, this.tenancies.awaitedLeases());
+  }
+
+  /** The backstop for lost events: everything watched and everything held is verified (R24, R39). */
   #reconcileLater(): void {
-    const { clock, config, mailbox, me } = this.core;
+    const { config, me } = this.core;
     this.#rounds += 1;
-    clock.setTimeout(
-      () => {
-        mailbox.post(() => {
-          this.#follower.relist();
-          this.#leadership?.relist();
-          this.tenancies.checkOwnRecords();
-        });
-        this.#reconcileLater();
-      },
-      jitter(hash32(1, me), this.#rounds, config.reconcileIntervalMs),
-    );
+    this.core.after(jitter(hash32(1, me), this.#rounds, config.reconcileIntervalMs), () => {
+      this.#watches.check();
+      this.#leadership.check();
+      this.tenancies.checkOwnRecords();
+      this.#reconcileLater();
+    });
   }
 }

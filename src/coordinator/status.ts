@@ -1,6 +1,9 @@
 /** What a worker says about itself: read from the charts, JSON. */
 import type { Verdict } from './api/api.ts';
+import type { Departure } from './departure.ts';
 import type { Core } from './link/core.ts';
+import type { JobWatches } from './link/job-watches.ts';
+import type { FailingCalls } from './link/link-health.ts';
 import type { Leadership } from './leading/leadership.ts';
 import type { Peers } from './membership/peers.ts';
 import type { Presence } from './membership/presence.ts';
@@ -26,10 +29,24 @@ export interface Status {
   readonly job: string;
   readonly instanceId: string;
   readonly nonce: string;
-  /** States of the presence and leader charts. */
+  /** This worker's place in the fleet: the outer state of its presence chart. */
   readonly presence: string;
+  /** What it does about leading: the outer state of its leader chart. */
   readonly leader: string;
   readonly isLeading: boolean;
+  /** Every chart of this worker that there is one of, with its state in full. */
+  readonly charts: {
+    readonly presence: string;
+    readonly leader: string;
+    readonly session: string;
+    readonly leaderSession: string;
+    readonly link: string;
+    readonly departure: string;
+  };
+  /** Kinds of calls to the store that fail now, since when and why. */
+  readonly failing: readonly FailingCalls[];
+  /** What this worker follows, each with the state of its chart. */
+  readonly watches: readonly { readonly range: string; readonly state: string }[];
   /** Milliseconds for which the session may still be believed in. */
   readonly sessionLeftMs: number;
   readonly plan: {
@@ -59,9 +76,11 @@ export interface Status {
 /** The parts a status is read from. */
 export interface StatusParts {
   readonly core: Core;
-  readonly presence: Presence | null;
+  readonly presence: Presence;
+  readonly departure: Departure;
   readonly tenancies: Tenancies;
-  readonly leadership: Leadership | null;
+  readonly leadership: Leadership;
+  readonly watches: JobWatches;
   readonly peers: Peers;
   readonly verdict: Verdict | null;
   readonly fatalError: string | null;
@@ -77,9 +96,19 @@ export function statusOf(parts: StatusParts): Status {
     job: core.job,
     instanceId: core.me,
     nonce: core.nonce,
-    presence: presence?.state ?? 'unstarted',
-    leader: leadership?.state ?? 'unstarted',
-    isLeading: leadership?.isLeading ?? false,
+    presence: outer(presence.state),
+    leader: outer(leadership.state),
+    isLeading: leadership.isLeading,
+    charts: {
+      presence: presence.state,
+      leader: leadership.state,
+      session: core.session.state,
+      leaderSession: leadership.session.state,
+      link: core.health.state,
+      departure: parts.departure.state,
+    },
+    failing: core.health.failing(),
+    watches: parts.watches.states(),
     sessionLeftMs: core.session.leftMs,
     plan:
       plan === null
@@ -95,17 +124,22 @@ export function statusOf(parts: StatusParts): Status {
       split: tenancy.split,
       state: tenancy.chart.state,
       epoch: tenancy.epoch,
-      watermark: tenancy.record?.watermark ?? null,
-      attempts: tenancy.record?.attempts ?? 0,
+      watermark: tenancy.known.record?.watermark ?? null,
+      attempts: tenancy.known.record?.attempts ?? 0,
       forMs: nowMs - tenancy.chart.sinceMs,
-      problem: tenancy.problem,
+      problem: tenancy.known.problem,
     })),
     peers: peers.states(),
     lanes: core.batcher.laneStates(),
     refuses: tenancies.refuses(),
     verdict: parts.verdict,
-    lastError: parts.fatalError ?? leadership?.planning.lastError ?? null,
+    lastError: parts.fatalError ?? leadership.planning.lastError,
     chartEvents: core.charts.eventCount,
     requestsInFlight: core.gate.inFlight,
   };
+}
+
+/** `present` of `present.announced`. */
+function outer(state: string): string {
+  return /^[^.(]*/.exec(state)![0];
 }

@@ -7,17 +7,14 @@ import { ABSENT, epochOf, type Revision } from '../base/decimals.ts';
 import { isLeaseholdError, LeaseholdError } from '../base/errors.ts';
 import { describe, idProblem, instanceIdOf, randomId, splitIdOf } from '../base/ids.ts';
 import { type Random, systemRandom } from '../base/random.ts';
+import { reopenedPlan } from '../protocol/plan-records.ts';
 import { recreatedRecord, requeuedRecord } from '../protocol/tenancy-records.ts';
+import { requeueTxn } from '../protocol/transactions.ts';
 import { type Decoded, type Stamp, sameStamp } from '../records/codec.ts';
 import { jobKeys, type JobKeys } from '../records/keys.ts';
-import {
-  planCodec,
-  type PlanRecord,
-  specCodec,
-  type SplitRecord,
-  splitCodec,
-} from '../records/records.ts';
+import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import type { Entry, Store, Txn, TxnOutcome, Write } from '../store/port.ts';
+import { readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
 
 export interface OperatorOptions {
   readonly job: string;
@@ -120,18 +117,16 @@ class StoreOperator implements Operator {
       const planEntry = entries.get(plan);
       const planRecord = readOrThrow(plan, planEntry, planCodec.decode);
       const next = this.#requeued(splitId, splitEntry, entries.get(wanted[2]!), revision);
-      const outcome = await this.#send({
-        compares: [
-          { key: wanted[0]!, target: 'modRevision', equals: splitEntry?.modRevision ?? ABSENT },
-          { key: plan, target: 'modRevision', equals: planEntry!.modRevision },
-        ],
-        writes: [
-          { put: wanted[0]!, value: splitCodec.encode(next, stamp), session: null },
-          { put: plan, value: planCodec.encode(reopened(planRecord), stamp), session: null },
-          { delete: this.#keys.parked(split) },
-        ],
-        onConflict: [wanted[0]!, plan],
-      });
+      const values = {
+        split: splitCodec.encode(next, stamp),
+        plan: planCodec.encode(reopenedPlan(planRecord), stamp),
+      };
+      const outcome = await this.#send(
+        requeueTxn(this.#keys, split, values, {
+          revision: splitEntry?.modRevision ?? ABSENT,
+          planRevision: planEntry!.modRevision,
+        }),
+      );
       if (outcome.kind === 'committed') return;
       const [splitFound = null, planFound = null] = outcome.found;
       // Claimed since, the split carries its owner's stamp; the plan still carries ours (R2).
@@ -193,15 +188,8 @@ class StoreOperator implements Operator {
     throw new LeaseholdError('E_STORE_UNREACHABLE', `${key} changed at every try to delete it`);
   }
 
-  async #read(
-    keys: readonly string[],
-  ): Promise<{ entries: Map<string, Entry>; revision: Revision }> {
-    const page = await this.#store.read({ keys }, {}, { timeoutMs: this.#timeoutMs });
-    const entries = page.kind === 'page' ? page.entries : [];
-    return {
-      entries: new Map(entries.map((entry) => [entry.key, entry])),
-      revision: page.revision,
-    };
+  #read(keys: readonly string[]): Promise<ReadKeysResult> {
+    return readKeysInParts(this.#store, keys, { timeoutMs: this.#timeoutMs });
   }
 
   /** Sends the very same write until it is answered (R1). */
@@ -235,10 +223,6 @@ function absentThen(key: string, write: Write): Txn {
     writes: [write],
     onConflict: [],
   };
-}
-
-function reopened(plan: PlanRecord): PlanRecord {
-  return { ...plan, verdict: null, requeues: plan.requeues + 1 };
 }
 
 function readOrThrow<T>(

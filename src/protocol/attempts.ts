@@ -1,6 +1,8 @@
 /** Attempts: how often a split may end badly before it is set aside, and how long it rests in between (R28, R31, R40). */
 
 import type { Epoch } from '../base/decimals.ts';
+import type { InstanceId, Nonce } from '../base/ids.ts';
+import type { SplitStatus } from '../records/records.ts';
 
 const FAIL_BACKOFF_MS = 500;
 
@@ -35,4 +37,38 @@ export function hasJustFailed(split: {
   readonly failedEpoch: Epoch | null;
 }): boolean {
   return split.owner === null && split.attempts >= 1 && split.failedEpoch === split.epoch;
+}
+
+/** What a leader sees of the process that claimed a split last. */
+export interface LastOwnerSight {
+  /** The nonce that is announced under the owner's instance id; null when nothing is. */
+  readonly announcedNonce: Nonce | null;
+  /** How long ago that was heard. */
+  readonly announcedForMs: number;
+}
+
+/**
+ * Whether a split that has an owner and no lease is lost: one more claim would be one too many, and nobody may take it back
+ * for free. Nobody claims it, it is out of the pool, and the leader sets it aside (R28).
+ *
+ * The process of the last claim may take its split back without an attempt while it is announced, at most one lease from its
+ * announcement.
+ */
+export function isLost(
+  split: {
+    readonly status: SplitStatus;
+    readonly owner: InstanceId | null;
+    readonly nonce: Nonce | null;
+    readonly attempts: number;
+  },
+  sight: LastOwnerSight,
+  {
+    maxAttempts,
+    leaseDurationMs,
+  }: { readonly maxAttempts: number; readonly leaseDurationMs: number },
+): boolean {
+  if (split.status !== 'runnable' || split.owner === null) return false;
+  if (!isAtCap(split.attempts + 1, maxAttempts)) return false;
+  const isItself = split.nonce !== null && sight.announcedNonce === split.nonce;
+  return !isItself || sight.announcedForMs >= leaseDurationMs;
 }

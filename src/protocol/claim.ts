@@ -61,7 +61,7 @@ export type ClaimDecision =
   | { readonly kind: 'ended'; readonly status: Exclude<SplitStatus, 'runnable'> };
 
 /** Whether a claim of this kind follows an end that was not graceful, and so counts as an attempt (R31). */
-export function consumesAttempt(claim: ClaimKind): boolean {
+function consumesAttempt(claim: ClaimKind): boolean {
   return claim === 'reclaim' || claim === 'expired';
 }
 
@@ -95,46 +95,13 @@ function claimKindOf(record: SplitRecord, lease: LeaseView | null): ClaimKind {
   return record.epoch === NEVER_OWNED ? 'create' : 'released';
 }
 
-/** A split that may be claimed, or that only its attempts keep from it. */
-export interface ClaimCandidate {
+/** A split that a free lane may go to. */
+interface ClaimCandidate {
   readonly id: SplitId;
   readonly claim: ClaimKind;
-  /** Attempts after the claim. */
-  readonly attempts: number;
 }
 
-/**
- * Sorts out which splits may be claimed: by kind, then by id. Weight plays no part; the assignment has weighed already.
- *
- * @param views  Splits in any order.
- * @param isHeld  Splits that this worker holds or is claiming; they are left out.
- * @param options.waivesAttempt  As in {@link decideClaim}, for each split.
- * @returns Splits to claim, and splits at the cap, which the leader sets aside (T12).
- */
-export function claimCandidates(
-  views: Iterable<SplitView & { readonly id: SplitId }>,
-  isHeld: (split: SplitId) => boolean,
-  me: Claimant,
-  options: { readonly maxAttempts: number; readonly waivesAttempt: (split: SplitId) => boolean },
-): { readonly claimable: readonly ClaimCandidate[]; readonly atCap: readonly ClaimCandidate[] } {
-  const claimable: ClaimCandidate[] = [];
-  const atCap: ClaimCandidate[] = [];
-  for (const view of views) {
-    const { id } = view;
-    if (isHeld(id)) continue;
-    const waivesAttempt = options.waivesAttempt(id);
-    const decision = decideClaim(view, me, { maxAttempts: options.maxAttempts, waivesAttempt });
-    if (decision.kind !== 'claim' && decision.kind !== 'atCap') continue;
-    const { claim, attempts } = decision;
-    (decision.kind === 'claim' ? claimable : atCap).push({ id, claim, attempts });
-  }
-  return { claimable: claimable.sort(compareCandidates), atCap: atCap.sort(compareCandidates) };
-}
-
-/** Order in which free lanes go to claims: by kind, then by id. */
-export function compareCandidates(
-  a: Pick<ClaimCandidate, 'id' | 'claim'>,
-  b: Pick<ClaimCandidate, 'id' | 'claim'>,
-): number {
+/** Order in which free lanes go to claims: by kind, then by id. Weight plays no part; the assignment has weighed already. */
+export function compareCandidates(a: ClaimCandidate, b: ClaimCandidate): number {
   return KIND_ORDER[a.claim] - KIND_ORDER[b.claim] || (a.id < b.id ? -1 : 1);
 }

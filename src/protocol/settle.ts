@@ -5,10 +5,51 @@
  * Tests: test/protocol/settle.test.ts.
  */
 import type { Epoch } from '../base/decimals.ts';
-import type { InstanceId, Nonce } from '../base/ids.ts';
+import type { InstanceId, Nonce, SessionId } from '../base/ids.ts';
 import { type Decoded, sameStamp, type Stamp } from '../records/codec.ts';
-import type { SplitRecord } from '../records/records.ts';
+import type { LeaderRecord, SplitRecord } from '../records/records.ts';
 import { compareWatermarks } from './tenancy-records.ts';
+
+/**
+ * Landed is not held (R3): what a claim, an election or an announcement put counts only while its key shows it under the
+ * session that the worker has now.
+ *
+ * @param shown  The key as the worker sees it, its own write taken in.
+ * @param isOwn  Whether what is shown is what was put.
+ */
+export function isHeld<T>(
+  shown: { readonly record: T; readonly session: SessionId | null } | null | undefined,
+  session: SessionId | null,
+  isOwn: (record: T) => boolean,
+): boolean {
+  if (shown === null || shown === undefined || session === null) return false;
+  return shown.session === session && isOwn(shown.record);
+}
+
+/**
+ * What a conflict means to a claim (R30): it landed; a legal late commit of the last owner is adopted, and it goes out again at
+ * once; or the split is another's, has ended, or is not to be read.
+ *
+ * @param epochBefore  The epoch that the claim was built on.
+ */
+export function settleClaim(
+  { stamp, epochBefore }: { readonly stamp: Stamp; readonly epochBefore: Epoch | undefined },
+  found: Decoded<SplitRecord> | null,
+): 'landed' | 'again' | 'lost' {
+  if (found?.kind !== 'record') return 'lost';
+  if (sameStamp(found.stamp, stamp)) return 'landed';
+  const { epoch, status } = found.record;
+  return epoch === epochBefore && status === 'runnable' ? 'again' : 'lost';
+}
+
+/** What a conflict means to an election: it landed, only the plan has moved, or somebody leads (R20). */
+export function settleElection(
+  stamp: Stamp,
+  leader: Decoded<LeaderRecord> | null,
+): 'landed' | 'again' | 'lost' {
+  if (leader === null) return 'again';
+  return leader.kind === 'record' && sameStamp(leader.stamp, stamp) ? 'landed' : 'lost';
+}
 
 /** A write of a tenancy that was answered with a conflict. */
 export interface ConflictingWrite {
@@ -55,4 +96,14 @@ export function settleConflict(
     };
   }
   return { kind: 'adopt', record };
+}
+
+/**
+ * Whether an ending that finds its split with somebody else, or ended, has done what it was to do (R4): handed back by a send
+ * that was not answered, the split is another's because that send landed. A complete never is.
+ *
+ * @param mayHaveLanded  A send of this very write was not answered.
+ */
+export function isHandedBack(completes: boolean, mayHaveLanded: boolean): boolean {
+  return mayHaveLanded && !completes;
 }

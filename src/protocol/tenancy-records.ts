@@ -110,6 +110,37 @@ export function failedRecord(
   return isAtCap(failed.attempts, failure.maxAttempts) ? quarantined(failed) : failed;
 }
 
+/** What the last write of a tenancy does. */
+export type Ending = 'release' | 'force' | 'complete' | 'fail';
+
+/** The record that an ending leaves behind. */
+export function endedRecord(
+  record: SplitRecord,
+  ending: { readonly kind: Ending; readonly progress: Progress | null; readonly reason: string },
+  tenancy: {
+    readonly startWatermark: string | null;
+    readonly by: InstanceId;
+    readonly maxAttempts: number;
+  },
+): SplitRecord {
+  const { by, maxAttempts, startWatermark } = tenancy;
+  switch (ending.kind) {
+    case 'complete':
+      return completedRecord(record, withState(ending.progress ?? record, record), startWatermark);
+    case 'fail':
+      return failedRecord(record, { reason: ending.reason, by, maxAttempts });
+    case 'release':
+    case 'force':
+      return releasedRecord(record);
+  }
+}
+
+/** Progress without a state keeps the stored one. */
+export function withState(progress: Progress, record: SplitRecord): Progress {
+  const { watermark, state } = progress;
+  return state === null ? { watermark, state: record.state } : progress;
+}
+
 /** A split whose owner is gone and whose next claim would be one attempt too many (T12). */
 export function expiredToQuarantine(record: SplitRecord): SplitRecord {
   checkRunnable(record, 'quarantine');

@@ -10,6 +10,10 @@ const CANDIDACY_STEP_MS = 100;
 const FENCE_MARGIN_MS_MIN = 250;
 const STARTUP_BACKOFF_MS = 200;
 const STARTUP_BACKOFF_MS_MAX = 5000;
+const READ_MS = 200;
+const READ_MS_MAX = 2_000;
+const REJOIN_MS = 1_000;
+const REJOIN_MS_MAX = 30_000;
 const RESIGNATION_LEASES_MAX = 10;
 
 /**
@@ -40,6 +44,19 @@ export function selfFenceMarginMs(ttlMs: number): number {
 /** The wait after a failed startup step: 200 ms, doubling to 5 s. `failures` counts from 1. */
 export function startupBackoffMs(failures: number): number {
   return doubling(failures, STARTUP_BACKOFF_MS, STARTUP_BACKOFF_MS_MAX);
+}
+
+/** The wait after a reading that failed: 200 ms, doubling to 2 s. `failures` counts from 1. */
+export function readPauseMs(failures: number): number {
+  return doubling(failures, READ_MS, READ_MS_MAX);
+}
+
+/**
+ * How long a worker that the store refuses waits before it tries to come back: 1 s, doubling to 30 s. `refusals` counts
+ * from 1.
+ */
+export function rejoinPauseMs(refusals: number): number {
+  return doubling(refusals, REJOIN_MS, REJOIN_MS_MAX);
 }
 
 /** How long a leader that resigned for cause does not campaign (R18): one lease, doubling to ten. Counts from 1. */

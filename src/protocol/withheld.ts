@@ -26,6 +26,21 @@ export function withheldSplits(
 }
 
 /**
+ * What is left of the rebalance delay of an instance that this leader never saw: it began when an earlier one saw it go. By
+ * wall clocks that may disagree, so it only ever shortens the wait that begins now (R26).
+ *
+ * @param awaySinceMs  As the assignment says; undefined when nobody has noted it.
+ */
+export function delayLeftMs(
+  awaySinceMs: number | undefined,
+  wallMs: number,
+  rebalanceDelayMs: number,
+): number {
+  if (awaySinceMs === undefined) return rebalanceDelayMs;
+  return Math.min(rebalanceDelayMs, Math.max(0, awaySinceMs + rebalanceDelayMs - wallMs));
+}
+
+/**
  * Owners that a new leader has never seen and nobody had given up, so that their delay begins with its election. One whose
  * assignment is gone had been given up by an earlier leader; its splits are placed at once.
  */

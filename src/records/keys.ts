@@ -17,6 +17,7 @@ export interface JobKeys {
   lease(split: SplitId): string;
   parked(split: SplitId): string;
   assignment(instance: InstanceId): string;
+  away(instance: InstanceId): string;
   presence(instance: InstanceId): string;
   cordoned(instance: InstanceId): string;
   drained(instance: InstanceId): string;
@@ -31,8 +32,10 @@ export const KEY_PREFIXES = {
   leases: 'leases/',
   parked: 'parked/',
   assign: 'assign/',
+  away: 'away/',
   workers: 'workers/',
   control: 'control/',
+  probe: 'probe/',
 } as const;
 
 /** Builds the keys of `job` under `prefix`; both were checked by the configuration. */
@@ -48,6 +51,7 @@ export function jobKeys(prefix: string, job: string): JobKeys {
     lease: (split) => `${root}leases/${split}`,
     parked: (split) => `${root}parked/${split}`,
     assignment: (instance) => `${root}assign/${instance}`,
+    away: (instance) => `${root}away/${instance}`,
     presence: (instance) => `${root}workers/${instance}`,
     cordoned: (instance) => `${root}control/cordoned/${instance}`,
     drained: (instance) => `${root}control/drained/${instance}`,
@@ -69,7 +73,7 @@ export type KeyName =
   | { readonly kind: 'plan' | 'leader' | 'paused' }
   | { readonly kind: 'spec' | 'split' | 'lease' | 'parked'; readonly split: SplitId }
   | {
-      readonly kind: 'assignment' | 'presence' | 'cordoned' | 'drained';
+      readonly kind: 'assignment' | 'away' | 'presence' | 'cordoned' | 'drained';
       readonly instance: InstanceId;
     }
   /** Not one of ours (R42). */
@@ -78,7 +82,7 @@ export type KeyName =
 const ALIEN: KeyName = { kind: 'alien' };
 
 const SPLIT_KINDS = { specs: 'spec', splits: 'split', leases: 'lease', parked: 'parked' } as const;
-const INSTANCE_KINDS = { assign: 'assignment', workers: 'presence' } as const;
+const INSTANCE_KINDS = { assign: 'assignment', away: 'away', workers: 'presence' } as const;
 const CONTROL_KINDS = { cordoned: 'cordoned', drained: 'drained' } as const;
 
 /** Reads a key back; anything of an unknown shape is `alien`. */

@@ -104,6 +104,15 @@ export interface AssignmentRecord extends RecordBase {
   readonly splits: readonly SplitId[];
 }
 
+/**
+ * `away/<instance>`: since when an instance has been missing. What is left of the rebalance delay does not begin anew with
+ * each leader (R26).
+ */
+export interface AwayRecord extends RecordBase {
+  /** Milliseconds since 1970, by the clock of the leader that saw it go. */
+  readonly since: number;
+}
+
 /** `parked/<split>`: why a split is quarantined. */
 export interface ParkedRecord extends RecordBase {
   readonly attempts: number;
@@ -192,6 +201,8 @@ export const assignmentCodec = codec<AssignmentRecord>('assignment', {
   generation: count,
   splits: list(id<SplitId>(), MAX_IN_FLIGHT_MAX),
 });
+
+export const awayCodec = codec<AwayRecord>('away', { since: count });
 
 export const parkedCodec = codec<ParkedRecord>('parked', {
   attempts: count,

@@ -1,6 +1,6 @@
 /**
  * One client of a store whose connection goes wrong on demand: calls are lost, late, refused or land late, watches are cut,
- * slow or repeat themselves, the client is partitioned or frozen. Every fault is one that the port allows, unless its
+ * denied, slow or repeat themselves, the client is partitioned or frozen. Every fault is one that the port allows, unless its
  * docstring says otherwise.
  *
  * Give each worker of a simulation a client of its own over one shared store. All timers run on `clock`, which is the time
@@ -34,7 +34,9 @@ export {
   type RuleBuilder,
   type RuleOptions,
   type Span,
+  STORE_FAILURES,
   type StoreCall,
+  type StoreFailure,
   writesTo,
 } from './faults/rules.ts';
 
@@ -118,7 +120,9 @@ class FaultyClient implements FaultyStore {
     this.name = inner.name;
     this.#inner = inner;
     this.#options = options;
-    this.#rules = new RuleBook(options.random);
+    this.#rules = new RuleBook(options.random, () => {
+      for (const line of this.#watches) line.judge();
+    });
     this.#link = new Link(options.clock);
     this.#calls = new Calls(this.#link, this.#rules, {
       enforcesTimeouts: options.enforceTimeouts ?? false,

@@ -16,11 +16,17 @@ import { type Clock, systemClock } from '../base/clock.ts';
 import { compareDecimals, type Revision, revisionOf } from '../base/decimals.ts';
 import { invariant, LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
-import type { Random } from '../base/random.ts';
 import { checkBatch, holds, keyOf } from './batch.ts';
+import type {
+  MemoryStore,
+  MemoryStoreOptions,
+  RestoreOptions,
+  StoreSnapshot,
+} from './memory/controls.ts';
 import { type CommitCause, History } from './memory/history.ts';
 import {
   type AuditRecord,
+  kindOf,
   Ledger,
   type MemoryStats,
   recordsOf,
@@ -29,6 +35,7 @@ import {
 import { Sessions } from './memory/sessions.ts';
 import { Watches } from './memory/watches.ts';
 import {
+  ANSWER_BYTES_MAX,
   type Batch,
   type BatchOutcome,
   type Compare,
@@ -39,68 +46,21 @@ import {
   type ReadOptions,
   type ReadOutcome,
   type SessionGrant,
-  type Store,
   type TxnOutcome,
   type WatchEvent,
   type WatchStream,
   type Write,
 } from './port.ts';
 
+export type {
+  MemoryStore,
+  MemoryStoreOptions,
+  RestoreOptions,
+  StoreSnapshot,
+} from './memory/controls.ts';
 export type { AuditRecord, MemoryStats } from './memory/ledger.ts';
 
 const PAGE_ENTRIES_MAX = 1000;
-
-/** How a memory store is made. */
-export interface MemoryStoreOptions {
-  /** Drives the expiry of sessions; the clock of the host when absent. */
-  readonly clock?: Clock;
-  /** Needed by `expiryLagMsMax` only. */
-  readonly random?: Random;
-  /** Names the cluster; a reset adds a number. `memory` when absent. */
-  readonly clusterId?: string;
-  /** Revisions that stay readable, 1 or more; older ones are compacted away by themselves. 10,000 when absent. */
-  readonly historyRevisionsMax?: number;
-  /** Keeps every commit for `history()`, also after compaction and reset. Grows without bound. */
-  readonly keepAudit?: boolean;
-  /** Sessions expire up to this much after their time, as in etcd (measured there: 0.5 s). 0 when absent. */
-  readonly expiryLagMsMax?: number;
-  /** The TTL granted for the TTL asked, in milliseconds. The same when absent. */
-  readonly grantTtlMs?: (askedMs: number) => number;
-  /** The class under which `stats` counts a write. When absent: the third part of the key (`<prefix>/<job>/splits/..`). */
-  readonly classify?: (key: Key) => string;
-}
-
-/** A store in memory and the controls that tests have over it. Controls act at once. */
-export interface MemoryStore extends Store {
-  /** Changes on reset. */
-  readonly clusterId: string;
-  /** The newest revision. */
-  readonly revision: Revision;
-  /** Revisions below this one can no longer be read; watches must start above it. `'0'` before the first compaction. */
-  readonly compactedRevision: Revision;
-  /** Forgets history before `revision`; before the newest when absent. */
-  compact(revision?: Revision): void;
-  /** Drops everything, as if another, empty cluster had taken the place of this one: all watches end with `reset`. */
-  reset(): void;
-  /** Ends a session as if its time were up; one that is gone is no error. */
-  expireSession(id: SessionId): void;
-  /** Stops the expiry of sessions, as a cluster without a leader does. Switched off, overdue sessions expire at once. */
-  freezeExpiry(on: boolean): void;
-  /** Everything under `prefix` now, ordered by key. */
-  dump(prefix?: string): readonly Entry[];
-  /** Every write under `prefix`, oldest first: all with `keepAudit`, otherwise as far back as history is kept. */
-  history(prefix?: string): readonly AuditRecord[];
-  /** Writes by hand. @throws `E_LEASE_EXPIRED` when the session is gone. */
-  put(key: Key, value: string, session?: SessionId | null): Revision;
-  /** Deletes by hand; an absent key is no error. */
-  remove(key: Key): Revision;
-  /** A copy of the counters. */
-  readonly stats: MemoryStats;
-  /** Watches now open. */
-  readonly openWatches: number;
-  /** Sessions now alive, in the order they were opened. */
-  readonly liveSessions: readonly SessionId[];
-}
 
 /** A fresh, empty store. `close()` also stops the expiry of sessions: there is no server that would go on without it. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
@@ -117,6 +77,8 @@ class InMemoryStore implements MemoryStore {
   readonly #ledger: Ledger;
   #history: History;
   #resets = 0;
+  /** How often it was restored under the same id. */
+  #returns = 0;
   #isClosed = false;
 
   constructor(options: MemoryStoreOptions) {
@@ -165,13 +127,16 @@ class InMemoryStore implements MemoryStore {
       `a page of ${limit} entries: 1 to ${PAGE_ENTRIES_MAX}`,
     );
     const history = this.#history;
-    const { atRevision, after, keysOnly = false } = read;
+    const { atRevision, after, keysOnly = false, minModRevision = '0' } = read;
     const at = atRevision === undefined ? history.number : numberOf(atRevision);
     if (at < history.compacted || at > history.number) {
       return { kind: 'compacted', revision: history.revision };
     }
-    const page = history.page(range, { at, limit, after, keysOnly });
-    return { kind: 'page', ...page, revision: revisionOf(at) };
+    const modifiedSince = Number(minModRevision);
+    const page = history.page(range, { at, limit, after, keysOnly, modifiedSince });
+    if (isTooLarge(page.entries)) return { kind: 'tooLarge' };
+    const count = history.count(range, at, after);
+    return { kind: 'page', ...page, count, revision: revisionOf(at) };
   }
 
   async transact(batch: Batch): Promise<BatchOutcome> {
@@ -202,6 +167,11 @@ class InMemoryStore implements MemoryStore {
     return this.#resets === 0 ? clusterId : `${clusterId}-${this.#resets}`;
   }
 
+  /** Names the revisions in the audit: under one id they may be given out again. */
+  get #life(): string {
+    return this.#returns === 0 ? this.clusterId : `${this.clusterId}+${this.#returns}`;
+  }
+
   get revision(): Revision {
     return this.#history.revision;
   }
@@ -222,7 +192,26 @@ class InMemoryStore implements MemoryStore {
     this.#history = new History(this.#historyRevisionsMax);
     this.#sessions.clear();
     this.#resets += 1;
+    this.#returns = 0;
     this.#watches.endAll({ kind: 'reset' });
+  }
+
+  snapshot(): StoreSnapshot {
+    return { revision: this.revision, entries: this.dump(), sessions: this.#sessions.lives };
+  }
+
+  restore(snapshot: StoreSnapshot, { sameCluster = false }: RestoreOptions = {}): void {
+    const { entries, sessions, revision } = snapshot;
+    const passed = compareDecimals(this.revision, revision);
+    this.#history = new History(this.#historyRevisionsMax, snapshot);
+    this.#sessions.clear();
+    for (const { id, ttlMs } of sessions) this.#sessions.open(id, ttlMs);
+    for (const { key, session } of entries) this.#sessions.move(key, null, session);
+    this.#returns = sameCluster ? this.#returns + 1 : 0;
+    if (!sameCluster) this.#resets += 1;
+    this.#ledger.begin(this.#life, entries, this.#clock.nowMs());
+    if (!sameCluster || passed > 0) this.#watches.endAll({ kind: 'reset' });
+    else if (passed < 0) this.#watches.endAll({ kind: 'compacted', revision });
   }
 
   expireSession(id: SessionId): void {
@@ -234,14 +223,14 @@ class InMemoryStore implements MemoryStore {
   }
 
   dump(prefix = ''): readonly Entry[] {
-    const request = { at: undefined, limit: Infinity, after: undefined, keysOnly: false };
-    return this.#history.page({ prefix }, request).entries;
+    const all = { at: undefined, limit: Infinity, after: undefined };
+    return this.#history.page({ prefix }, { ...all, keysOnly: false, modifiedSince: 0 }).entries;
   }
 
   history(prefix = ''): readonly AuditRecord[] {
     const kept = this.#history.since(this.#history.compacted + 1);
     const records =
-      this.#ledger.audit ?? [...kept].flatMap((commit) => recordsOf(this.clusterId, commit));
+      this.#ledger.audit ?? [...kept].flatMap((commit) => recordsOf(this.#life, commit));
     return records.filter(({ key }) => key.startsWith(prefix));
   }
 
@@ -345,7 +334,7 @@ class InMemoryStore implements MemoryStore {
   #seal(cause: CommitCause): void {
     const commit = this.#history.seal(cause, this.#clock.nowMs());
     if (commit === null) return;
-    this.#ledger.commit(this.clusterId, commit);
+    this.#ledger.commit(this.#life, commit);
     this.#watches.publish(commit);
   }
 }
@@ -357,12 +346,11 @@ function numberOf(revision: Revision): number {
   return number;
 }
 
-/** The third part of a key; all of it when there is none. */
-function kindOf(key: Key): string {
-  const second = key.indexOf('/', key.indexOf('/') + 1) + 1;
-  if (second === 0) return key;
-  const end = key.indexOf('/', second);
-  return key.slice(second, end === -1 ? undefined : end);
+function isTooLarge(entries: readonly Entry[]): boolean {
+  if (entries.length < 2) return false;
+  let bytes = 0;
+  for (const { key, value } of entries) bytes += Buffer.byteLength(key) + Buffer.byteLength(value);
+  return bytes > ANSWER_BYTES_MAX;
 }
 
 function expired(id: SessionId): LeaseholdError {

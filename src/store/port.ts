@@ -10,6 +10,7 @@
  * named by the call is gone, nothing was written), `fatal`, `usage`.
  */
 import type { Revision } from '../base/decimals.ts';
+import type { LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
 
 /** A full key; parts are joined by `/`. */
@@ -89,6 +90,8 @@ export interface ReadOptions {
   readonly after?: Key;
   /** Leave values out: `value` is `''`. */
   readonly keysOnly?: boolean;
+  /** Only entries last written at this revision or after it. The answer is small then, not the work: etcd looks at all. */
+  readonly minModRevision?: Revision;
 }
 
 /** One page, at one revision, ordered by key. */
@@ -97,8 +100,12 @@ export type ReadOutcome =
       readonly kind: 'page';
       readonly entries: readonly Entry[];
       readonly more: boolean;
+      /** Keys in the range, `after` the given one, whatever `limit` and `minModRevision` leave out. */
+      readonly count: number;
       readonly revision: Revision;
     }
+  /** The answer would have been larger than {@link ANSWER_BYTES_MAX}: ask for fewer. One entry is never too large. */
+  | { readonly kind: 'tooLarge' }
   /** `atRevision` is older than the history that is kept: start over. `revision` is the newest one. */
   | { readonly kind: 'compacted'; readonly revision: Revision };
 
@@ -117,7 +124,19 @@ export type WatchEvent =
   /** History before `revision` is gone and some of it was not delivered: read the range again. The watch completes. */
   | { readonly kind: 'compacted'; readonly revision: Revision }
   /** The store is another one, or went back in time (R8): forget everything. The watch completes. */
-  | { readonly kind: 'reset' };
+  | { readonly kind: 'reset' }
+  /**
+   * The store does not let this client watch: `E_STORE_DENIED`, or `E_CLUSTERS_MIXED`, which lasts. Told once; the watch is
+   * tried again by itself, and goes on without a gap after `accepted`.
+   */
+  | { readonly kind: 'refused'; readonly error: LeaseholdError }
+  /** What was refused works again. */
+  | { readonly kind: 'accepted' };
+
+/** True for an event after which a watch completes. */
+export function endsWatch({ kind }: WatchEvent): boolean {
+  return kind === 'compacted' || kind === 'reset';
+}
 
 /** Events as they come. An RxJS observable is one; the port shows no type of a library. */
 export interface WatchStream {
@@ -178,7 +197,8 @@ export interface Store {
 
   /**
    * Streams changes from `fromRevision` on, resuming by itself after every disconnect, without gap or repetition of a
-   * revision once delivered. Never errors; completes only after `compacted` or `reset`. Unsubscribing ends it at once.
+   * revision once delivered. Never errors: what is wrong is told as `refused`, or heals by itself. Completes only after
+   * `compacted` or `reset`. Unsubscribing ends it at once.
    */
   watch(range: Range, fromRevision: Revision): WatchStream;
 
@@ -190,6 +210,8 @@ export interface Store {
 export const BATCH_OPERATIONS_MAX = 128;
 /** Most bytes in one batch (R6). */
 export const BATCH_BYTES_MAX = 1024 * 1024;
+/** Most bytes of keys and values in one page; what else a store sends with them may lower it a little. */
+export const ANSWER_BYTES_MAX = 4 * 1024 * 1024;
 
 /** True when `key` lies in `range`. */
 export function inRange(range: Range, key: Key): boolean {

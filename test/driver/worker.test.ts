@@ -1,8 +1,12 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import { LeaseholdError } from '../../src/base/errors.ts';
-import type { Grant } from '../../src/driver/grant.ts';
-import { createWorker, type Worker, type WorkerOptions } from '../../src/driver/worker.ts';
+import {
+  createWorker,
+  type Grant,
+  LeaseholdError,
+  type Worker,
+  type WorkerOptions,
+} from '../../src/index.ts';
 import { writesTo } from '../../src/store/faults.ts';
 import { guardProcess } from '../support/departures.ts';
 import {
@@ -156,31 +160,6 @@ describe('run()', () => {
     expect(fleet.split('s1')?.lastFailure).toMatchObject({ reason: 'just words', by: 'a' });
   });
 
-  test('a handler - that returns unasked without completing has failed (R37)', async () => {
-    fleet.worker('a', () => undefined);
-    await fleet.until(
-      'a failure',
-      () => typeof fleet.split('s1')?.lastFailure?.reason === 'string',
-    );
-    expect(fleet.split('s1')?.lastFailure?.reason).toBe('returned without completing');
-    expect(fleet.split('s1')?.attempts).toBe(1);
-  });
-
-  test('a handler - that throws after it was lost is logged and spends nothing (R37)', async () => {
-    const a = fleet.worker('a', async (grant) => {
-      await new Promise((resolve) => {
-        grant.lost.addEventListener('abort', resolve);
-      });
-      throw new Error('torn off');
-    });
-    await fleet.until('a works', () => fleet.leasesOf('a').length === 2);
-    const epoch = fleet.split('s1')!.epoch;
-    fleet.store.remove(fleet.keys.lease('s1' as never));
-    await fleet.until('a second tenancy', () => fleet.split('s1')!.epoch !== epoch);
-    expect(a.lines.filter(({ event }) => event === 'handler.threwLate')).toHaveLength(1);
-    expect(fleet.split('s1')).toMatchObject({ attempts: 0, lastFailure: null });
-  });
-
   test('a handler - runs at most maxInFlight times at once, once per tenancy', async () => {
     let running = 0;
     let most = 0;
@@ -294,7 +273,16 @@ describe('status()', () => {
       job: 'job',
       instanceId: 'a',
       presence: 'present',
-      leader: 'leading(planning.sealed|balancing.settled|judging.open)',
+      leader: 'leading',
+      charts: {
+        presence: 'present.announced',
+        leader: 'leading.governing(planning.sealed|balancing.settled|judging.open)',
+        session: 'open.kept',
+        leaderSession: 'open.kept',
+        link: 'serving',
+        departure: 'staying',
+      },
+      failing: [],
       isLeading: true,
       isPaused: false,
       verdict: null,
@@ -320,7 +308,7 @@ describe('status()', () => {
     a.client.when(writesTo((key) => key.endsWith('/splits/s1'))).delay(400, { times: 1 });
     void fleet.operator().pause();
     await fleet.advance(150);
-    expect(a.worker.status().tenancies[0]).toMatchObject({ split: 's1', state: 'held.closing' });
+    expect(a.worker.status().tenancies[0]).toMatchObject({ split: 's1', state: 'held.closing.sent' });
     expect(a.worker.status().tenancies[0]!.forMs).toBeLessThanOrEqual(150);
     void a.worker.stop();
     await fleet.until('the end', () => a.run.state !== 'pending');
@@ -329,6 +317,7 @@ describe('status()', () => {
       presence: 'departed',
       tenancies: [],
       leader: 'departed',
+      charts: { session: 'closed', leaderSession: 'closed', departure: 'gone' },
     });
   });
 });

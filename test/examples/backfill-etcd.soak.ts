@@ -9,6 +9,7 @@ import { Gate } from '../../examples/backfill/processes/gate.ts';
 import type { WorkerHandle } from '../../examples/backfill/processes/worker-handle.ts';
 import { readSettings } from '../../examples/backfill/settings.ts';
 import { type EtcdServer, startEtcd } from '../etcd/support/server.ts';
+import { patiently } from '../support/patience.js';
 
 const root = path.resolve(import.meta.dirname, '../..');
 /** The faults cost a few leases each, in real time; the rest is what a busy host may take. */
@@ -89,7 +90,7 @@ async function filesLeft(): Promise<string[]> {
 
 /** Waits until `holds` says true. */
 async function until(holds: () => boolean | Promise<boolean>): Promise<void> {
-  const deadlineMs = performance.now() + TIMEOUT_MS / 2;
+  const deadlineMs = performance.now() + patiently(TIMEOUT_MS / 2);
   while (!(await holds()) && performance.now() < deadlineMs) {
     await new Promise((resolve) => setTimeout(resolve, 50));
   }

@@ -10,7 +10,6 @@ import { extensionOf, Tally } from '../../examples/backfill/tally.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 /** The program waits for a lease and a delay, in real time; the rest is what a busy host may take. */
-const TIMEOUT_MS = 60_000;
 
 interface Run {
   readonly code: number;
@@ -60,127 +59,105 @@ beforeAll(async () => {
 afterAll(() => rm(trees, { recursive: true, force: true }));
 
 describe('backfill', () => {
-  test(
-    'a small tree - the work of a crashed worker is taken over, and every file counts once',
-    async () => {
-      const files = Object.fromEntries(
-        Array.from({ length: 60 }, (_, index) => [
-          `part-${index % 7}/file-${index}.txt`,
-          'line\n'.repeat(index),
-        ]),
-      );
-      await write(tree('small'), files);
-      const run = await backfill([tree('small'), '--workers', '2', '--json']);
-      expect(run).toMatchObject({ code: 0, stderr: '' });
-      expect(run.stdout.trimEnd().split('\n')).toHaveLength(1);
-      const report = JSON.parse(run.stdout) as Report;
-      const lines = (60 * 59) / 2;
-      expect(report).toEqual({
-        verdict: 'complete',
-        verified: true,
-        files: 60,
-        bytes: 5 * lines,
-        lines,
+  test('a small tree - the work of a crashed worker is taken over, and every file counts once', async () => {
+    const files = Object.fromEntries(
+      Array.from({ length: 60 }, (_, index) => [
+        `part-${index % 7}/file-${index}.txt`,
+        'line\n'.repeat(index),
+      ]),
+    );
+    await write(tree('small'), files);
+    const run = await backfill([tree('small'), '--workers', '2', '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(run.stdout.trimEnd().split('\n')).toHaveLength(1);
+    const report = JSON.parse(run.stdout) as Report;
+    const lines = (60 * 59) / 2;
+    expect(report).toEqual({
+      verdict: 'complete',
+      verified: true,
+      files: 60,
+      bytes: 5 * lines,
+      lines,
+      splits: expect.any(Number),
+      moved: expect.any(Number),
+      replayedFiles: expect.any(Number),
+      takeoverMs: expect.any(Number),
+      workers: ['worker-1', 'worker-2', 'worker-3'].map((instanceId) => ({
+        instanceId,
         splits: expect.any(Number),
-        moved: expect.any(Number),
-        replayedFiles: expect.any(Number),
-        takeoverMs: expect.any(Number),
-        workers: ['worker-1', 'worker-2', 'worker-3'].map((instanceId) => ({
-          instanceId,
-          splits: expect.any(Number),
-          files: expect.any(Number),
-          bytes: expect.any(Number),
-          left: expect.stringMatching(/^(finished|crashed)$/),
-        })),
-      });
-      const sum = (of: 'splits' | 'files' | 'bytes'): number =>
-        report.workers.reduce((total, worker) => total + worker[of], 0);
-      expect(report.workers.filter(({ left }) => left === 'crashed')).toHaveLength(1);
-      expect(report.workers.at(-1)!.left).toBe('finished');
-      expect(sum('splits')).toBe(report.splits);
-      expect(sum('files')).toBeGreaterThanOrEqual(report.files + report.replayedFiles);
-      expect(sum('bytes')).toBeGreaterThanOrEqual(report.bytes);
-      expect(report.moved).toBeGreaterThanOrEqual(1);
-      expect(report.replayedFiles).toBeGreaterThanOrEqual(1);
-      // The delay alone is a second; before the lease has run out nobody may take over.
-      expect(report.takeoverMs).toBeGreaterThan(2_000);
-    },
-    TIMEOUT_MS,
-  );
+        files: expect.any(Number),
+        bytes: expect.any(Number),
+        left: expect.stringMatching(/^(finished|crashed)$/),
+      })),
+    });
+    const sum = (of: 'splits' | 'files' | 'bytes'): number =>
+      report.workers.reduce((total, worker) => total + worker[of], 0);
+    expect(report.workers.filter(({ left }) => left === 'crashed')).toHaveLength(1);
+    expect(report.workers.at(-1)!.left).toBe('finished');
+    expect(sum('splits')).toBe(report.splits);
+    expect(sum('files')).toBeGreaterThanOrEqual(report.files + report.replayedFiles);
+    expect(sum('bytes')).toBeGreaterThanOrEqual(report.bytes);
+    expect(report.moved).toBeGreaterThanOrEqual(1);
+    expect(report.replayedFiles).toBeGreaterThanOrEqual(1);
+    // The delay alone is a second; before the lease has run out nobody may take over.
+    expect(report.takeoverMs).toBeGreaterThan(2_000);
+  });
 
-  test(
-    'odd names and files - are read as they are, links and special files are left out',
-    async () => {
-      await write(tree('odd'), {
-        'new\nline.txt': 'a\nb',
-        'ümläut.TXT': '\n',
-        empty: '',
-        ['__proto__']: 'x\n',
-        'deep/er/.hidden': 'no end',
-      });
-      const invalid = Buffer.concat([Buffer.from(`${tree('odd')}/`), Buffer.from([0xff, 0xfe])]);
-      await writeFile(invalid, 'bytes');
-      await symlink('..', path.join(tree('odd'), 'deep/loop'));
-      await symlink('missing', path.join(tree('odd'), 'dangling'));
-      const run = await backfill([tree('odd'), '--json']);
-      expect(run).toMatchObject({ code: 0, stderr: '' });
-      const report = JSON.parse(run.stdout) as Report;
-      expect(report).toMatchObject({ verified: true, files: 6, bytes: 17, lines: 6 });
-    },
-    TIMEOUT_MS,
-  );
+  test('odd names and files - are read as they are, links and special files are left out', async () => {
+    await write(tree('odd'), {
+      'new\nline.txt': 'a\nb',
+      'ümläut.TXT': '\n',
+      empty: '',
+      ['__proto__']: 'x\n',
+      'deep/er/.hidden': 'no end',
+    });
+    const invalid = Buffer.concat([Buffer.from(`${tree('odd')}/`), Buffer.from([0xff, 0xfe])]);
+    await writeFile(invalid, 'bytes');
+    await symlink('..', path.join(tree('odd'), 'deep/loop'));
+    await symlink('missing', path.join(tree('odd'), 'dangling'));
+    const run = await backfill([tree('odd'), '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    const report = JSON.parse(run.stdout) as Report;
+    expect(report).toMatchObject({ verified: true, files: 6, bytes: 17, lines: 6 });
+  });
 
-  test(
-    'an empty directory - is complete, and nothing crashes for want of work',
-    async () => {
-      await mkdir(tree('empty'));
-      const run = await backfill([tree('empty'), '--workers', '1', '--json']);
-      expect(run).toMatchObject({ code: 0, stderr: '' });
-      expect(JSON.parse(run.stdout)).toEqual({
-        verdict: 'complete',
-        verified: true,
-        files: 0,
-        bytes: 0,
-        lines: 0,
-        splits: 0,
-        moved: 0,
-        replayedFiles: 0,
-        takeoverMs: null,
-        workers: [{ instanceId: 'worker-1', splits: 0, files: 0, bytes: 0, left: 'finished' }],
-      });
-    },
-    TIMEOUT_MS,
-  );
+  test('an empty directory - is complete, and nothing crashes for want of work', async () => {
+    await mkdir(tree('empty'));
+    const run = await backfill([tree('empty'), '--workers', '1', '--json']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(JSON.parse(run.stdout)).toEqual({
+      verdict: 'complete',
+      verified: true,
+      files: 0,
+      bytes: 0,
+      lines: 0,
+      splits: 0,
+      moved: 0,
+      replayedFiles: 0,
+      takeoverMs: null,
+      workers: [{ instanceId: 'worker-1', splits: 0, files: 0, bytes: 0, left: 'finished' }],
+    });
+  });
 
-  test(
-    'one file and one worker - the newcomer does it again, and the report says so in words',
-    async () => {
-      await write(tree('one'), { 'a.md': 'one\ntwo' });
-      const run = await backfill([tree('one'), '--workers', '1']);
-      expect(run).toMatchObject({ code: 0, stderr: '' });
-      expect(run.stdout).toContain('1 file, 7 B, 2 lines, in 1 split: complete');
-      expect(run.stdout).toMatch(/worker-1 +0 +1 +7 B +crashed at .* with 1 split in hand/);
-      expect(run.stdout).toMatch(/worker-2 +1 +1 +7 B +finished, joined at/);
-      expect(run.stdout).toContain('replayed   1 file read again');
-      expect(run.stdout).toContain('verified   a plain single pass finds the same');
-    },
-    TIMEOUT_MS,
-  );
+  test('one file and one worker - the newcomer does it again, and the report says so in words', async () => {
+    await write(tree('one'), { 'a.md': 'one\ntwo' });
+    const run = await backfill([tree('one'), '--workers', '1']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(run.stdout).toContain('1 file, 7 B, 2 lines, in 1 split: complete');
+    expect(run.stdout).toMatch(/worker-1 +0 +1 +7 B +crashed at .* with 1 split in hand/);
+    expect(run.stdout).toMatch(/worker-2 +1 +1 +7 B +finished, joined at/);
+    expect(run.stdout).toContain('replayed   1 file read again');
+    expect(run.stdout).toContain('verified   a plain single pass finds the same');
+  });
 
-  test(
-    'an unreadable file - ends the job, and the message names it',
-    async () => {
-      await write(tree('closed'), { 'open.txt': 'a', 'secret.txt': 'b' });
-      await chmod(path.join(tree('closed'), 'secret.txt'), 0);
-      // Nothing is unreadable to root.
-      const run = await backfill([tree('closed')], process.getuid?.() === 0 ? 65_534 : undefined);
-      expect(run).toMatchObject({ code: 1, stdout: '' });
-      expect(run.stderr).toBe(
-        `backfill failed: cannot read ${tree('closed')}/secret.txt: EACCES\n`,
-      );
-    },
-    TIMEOUT_MS,
-  );
+  test('an unreadable file - ends the job, and the message names it', async () => {
+    await write(tree('closed'), { 'open.txt': 'a', 'secret.txt': 'b' });
+    await chmod(path.join(tree('closed'), 'secret.txt'), 0);
+    // Nothing is unreadable to root.
+    const run = await backfill([tree('closed')], process.getuid?.() === 0 ? 65_534 : undefined);
+    expect(run).toMatchObject({ code: 1, stdout: '' });
+    expect(run.stderr).toBe(`backfill failed: cannot read ${tree('closed')}/secret.txt: EACCES\n`);
+  });
 
   test.each([
     ['an unknown option', ['--wrokers', '3'], "Unknown option '--wrokers'"],
@@ -189,26 +166,18 @@ describe('backfill', () => {
     ['two directories', ['.', '..'], 'one directory at most, got 2: . ..'],
     ['a missing directory', ['no/such'], `no such directory: ${path.join(root, 'no/such')}`],
     ['a file', ['package.json'], `not a directory: ${path.join(root, 'package.json')}`],
-  ])(
-    'bad usage: %s - is refused with a message and code 2',
-    async (_what, args, message) => {
-      const run = await backfill(args);
-      expect(run.stderr).toContain(message);
-      expect(run).toMatchObject({ code: 2, stdout: '' });
-      expect(run.stderr).toContain('usage: npm start');
-    },
-    TIMEOUT_MS,
-  );
+  ])('bad usage: %s - is refused with a message and code 2', async (_what, args, message) => {
+    const run = await backfill(args);
+    expect(run.stderr).toContain(message);
+    expect(run).toMatchObject({ code: 2, stdout: '' });
+    expect(run.stderr).toContain('usage: npm start');
+  });
 
-  test(
-    'help - goes to standard output',
-    async () => {
-      const run = await backfill(['--help']);
-      expect(run).toMatchObject({ code: 0, stderr: '' });
-      expect(run.stdout).toContain('usage: npm start');
-    },
-    TIMEOUT_MS,
-  );
+  test('help - goes to standard output', async () => {
+    const run = await backfill(['--help']);
+    expect(run).toMatchObject({ code: 0, stderr: '' });
+    expect(run.stdout).toContain('usage: npm start');
+  });
 });
 
 describe('backfill planner', () => {

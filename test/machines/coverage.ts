@@ -22,14 +22,51 @@ const TIMERS: Readonly<Record<ChartName, Timers>> = {
     must: isIn(snapshot, 'held.draining', 'held.cancelledDrain') ? ['drain.expired'] : [],
   }),
   leader: (snapshot) => ({
-    must: isIn(snapshot, 'leading.balancing.dirty') ? ['balance.due'] : [],
-    may: isIn(snapshot, 'following')
-      ? ['candidacy.due']
-      : isIn(snapshot, 'leading.planning.enumerating')
-        ? ['planner.retry']
+    must: [
+      ...(isIn(snapshot, 'leading.governing.balancing.dirty') ? ['balance.due'] : []),
+      ...(isIn(snapshot, 'leading.governing.planning.idle') ? ['plan.due'] : []),
+      ...(isIn(snapshot, 'following.vacant') ? ['candidacy.due'] : []),
+      ...(isIn(snapshot, 'following.resting') ? ['rest.over'] : []),
+    ],
+    may: isIn(snapshot, 'leading.governing.planning.enumerating') ? ['planner.retry'] : [],
+  }),
+  presence: (snapshot) => ({
+    must: isIn(snapshot, 'rejoining.barred') ? ['rejoin.due'] : [],
+    may: isIn(
+      snapshot,
+      'probing',
+      'joining',
+      'announcing.putting',
+      'present.updating',
+      'rejoining.joining',
+      'rejoining.putting',
+    )
+      ? ['step.retry']
+      : [],
+  }),
+  session: (snapshot) => ({
+    must: isIn(snapshot, 'open.kept') ? ['renewal.due'] : [],
+    may: isIn(snapshot, 'open.late')
+      ? ['renewal.due']
+      : isIn(snapshot, 'opening')
+        ? ['opening.due']
         : [],
   }),
-  presence: ({ context }) => ({ must: [], may: context.failures > 0 ? ['step.retry'] : [] }),
+  departure: (snapshot) => ({
+    must: [
+      ...(isIn(snapshot, 'draining') ? ['drain.expired'] : []),
+      ...(isIn(snapshot, 'settling') ? ['settling.expired'] : []),
+      ...(isIn(snapshot, 'leaving') ? ['goodbye.expired'] : []),
+      ...(isIn(snapshot, 'closing') ? ['closing.expired'] : []),
+    ],
+  }),
+  follow: (snapshot) => ({ must: isIn(snapshot, 'pausing') ? ['listing.due'] : [] }),
+  link: (snapshot) => ({
+    must: [
+      ...(isIn(snapshot, 'faltering') ? ['silence.over'] : []),
+      ...(isIn(snapshot, 'denied') ? ['patience.over'] : []),
+    ],
+  }),
   peer: (snapshot) => ({ must: isIn(snapshot, 'withheld') ? ['delay.elapsed'] : [] }),
   writing: (snapshot) => ({ must: [], may: isIn(snapshot, 'settling') ? ['resend.due'] : [] }),
 };

@@ -2,6 +2,8 @@
 import { describe, expect, test } from '@jest/globals';
 import { begin, type Driven } from './drive.ts';
 
+const reason = 'told why';
+
 function absent(leader: Driven, delayMs: number): void {
   leader.send({ type: 'leader.absent', delayMs });
 }
@@ -10,7 +12,8 @@ function changed(leader: Driven, delayMs = 200): void {
   leader.send({ type: 'inputs.changed', delayMs });
 }
 
-async function campaigning(): Promise<Driven> {
+/** Nobody leads and its turn has come. */
+async function opening(): Promise<Driven> {
   const leader = begin('leader');
   absent(leader, 100);
   await leader.advance(100);
@@ -18,52 +21,87 @@ async function campaigning(): Promise<Driven> {
   return leader;
 }
 
-async function leading(): Promise<Driven> {
-  const leader = await campaigning();
-  leader.sendAll('session.opened', 'election.won');
+async function standing(): Promise<Driven> {
+  const leader = await opening();
+  leader.sendAll('session.opened');
   leader.asked();
   return leader;
+}
+
+/** Elected, and reading what it must know. */
+async function elected(): Promise<Driven> {
+  const leader = await standing();
+  leader.sendAll('election.won');
+  leader.asked();
+  return leader;
+}
+
+async function leading(): Promise<Driven> {
+  const leader = await elected();
+  leader.sendAll('term.ready');
+  leader.asked();
+  return leader;
+}
+
+/** As `state` shows the three jobs of a leader. */
+function governing(planning: string, balancing = 'settled', judging = 'open'): string {
+  return [`planning.${planning}`, `balancing.${balancing}`, `judging.${judging}`]
+    .map((one) => `leading.governing.${one}`)
+    .join(' ');
 }
 
 describe('standing for election', () => {
   test('leader - a worker stands when its candidacy is due, and not before', async () => {
     const leader = begin('leader');
+    expect(leader.state).toBe('following.barred');
     absent(leader, 300);
     await leader.advance(299);
-    expect([leader.state, leader.asked()]).toEqual(['following', []]);
+    expect([leader.state, leader.asked()]).toEqual(['following.vacant', []]);
     await leader.advance(1);
-    expect([leader.state, leader.asked()]).toEqual(['campaigning', ['openLeaderSession']]);
+    expect([leader.state, leader.asked()]).toEqual(['campaigning.opening', ['openLeaderSession']]);
     leader.sendAll('session.opened');
-    expect(leader.asked()).toEqual(['requestElection']);
+    expect([leader.state, leader.asked()]).toEqual(['campaigning.standing', ['requestElection']]);
     leader.sendAll('election.won');
-    expect(leader.asked()).toEqual(['beginTerm']);
-    expect(leader.state).toBe(
-      'leading.planning.idle leading.balancing.settled leading.judging.open',
-    );
+    expect([leader.state, leader.asked()]).toEqual(['leading.opening', ['openTerm']]);
+    leader.sendAll('term.ready');
+    expect([leader.state, leader.asked()]).toEqual([governing('idle'), ['takeUp']]);
   });
 
-  test('leader - a later word on the absence replaces the candidacy', async () => {
+  test('leader - a later word on the absence does not put the turn off', async () => {
     const leader = begin('leader');
     absent(leader, 100);
     await leader.advance(50);
     absent(leader, 500);
-    expect(leader.clock.pendingTimers).toBe(1);
-    await leader.advance(499);
-    expect(leader.state).toBe('following');
-    await leader.advance(1);
-    expect(leader.state).toBe('campaigning');
+    await leader.advance(50);
+    expect(leader.state).toBe('campaigning.opening');
   });
 
-  test('leader - a leader in sight disarms the candidacy, and its loss arms it again', async () => {
+  test('leader - a leader in sight takes the turn away, and the next vacancy gives another one', async () => {
     const leader = begin('leader');
     absent(leader, 100);
     leader.sendAll('leader.seen');
-    expect(leader.timers).toEqual([]);
+    expect([leader.state, leader.timers]).toEqual(['following.led', []]);
     await leader.advance(60_000);
-    expect(leader.state).toBe('following');
+    expect(leader.asked()).toEqual([]);
     absent(leader, 0);
     await leader.advance(0);
-    expect(leader.state).toBe('campaigning');
+    expect(leader.state).toBe('campaigning.opening');
+  });
+
+  test('leader - a worker that may not stand loses its turn', async () => {
+    const leader = begin('leader');
+    absent(leader, 100);
+    leader.sendAll('standing.barred');
+    await leader.advance(60_000);
+    expect([leader.state, leader.asked()]).toEqual(['following.barred', []]);
+  });
+
+  test('leader - a plan that is missing is looked for once, and again only when that was answered', () => {
+    const leader = begin('leader');
+    leader.sendAll('plan.missing', 'plan.missing');
+    expect([leader.state, leader.asked()]).toEqual(['following.planless', ['seekPlan']]);
+    leader.sendAll('plan.sought', 'plan.missing');
+    expect(leader.asked()).toEqual(['seekPlan']);
   });
 
   test('leader - a worker that is leaving stands no more', async () => {
@@ -76,22 +114,30 @@ describe('standing for election', () => {
   });
 
   test.each([
-    ['election.lost', 'following'],
-    ['leader.seen', 'following'],
-    ['session.expired', 'following'],
+    ['election.lost', 'following.barred'],
+    ['leader.seen', 'following.barred'],
+    ['standing.barred', 'following.barred'],
+    ['session.expired', 'following.barred'],
     ['worker.parting', 'departed'],
   ])('leader - %s while standing gives the session back', async (type, state) => {
-    const leader = await campaigning();
-    leader.sendAll(type);
+    const leader = await standing();
+    leader.send({ type, reason });
     expect([leader.state, leader.asked()]).toEqual([state, ['closeLeaderSession']]);
   });
 
+  test('leader - a session that ends while another one is asked for is no end of the candidacy', async () => {
+    const leader = await opening();
+    leader.send({ type: 'session.expired', reason });
+    leader.sendAll('session.opened');
+    expect([leader.state, leader.asked()]).toEqual(['campaigning.standing', ['requestElection']]);
+  });
+
   test('leader - a win under a session that was given up begins no term', async () => {
-    const leader = await campaigning();
-    leader.sendAll('session.opened', 'leader.seen');
+    const leader = await standing();
+    leader.sendAll('leader.seen');
     leader.asked();
     leader.sendAll('election.won');
-    expect([leader.state, leader.asked()]).toEqual(['following', []]);
+    expect([leader.state, leader.asked()]).toEqual(['following.barred', []]);
   });
 });
 
@@ -107,9 +153,7 @@ describe('planning', () => {
     expect(leader.asked()).toEqual(['readSplits', 'writeVerdict']);
     leader.sendAll('verdict.written');
     await leader.advance(3_600_000);
-    expect(leader.state).toBe(
-      'leading.planning.enumerating leading.balancing.settled leading.judging.decided',
-    );
+    expect(leader.state).toBe(governing('enumerating', 'settled', 'decided'));
     leader.sendAll('planner.returned');
     expect(leader.asked()).toEqual(['seedSplits']);
   });
@@ -120,29 +164,25 @@ describe('planning', () => {
     expect(leader.asked()).toEqual(['startPlanner', 'seedSplits', 'publishPlan']);
     leader.send({ type: 'plan.published', isSealed: true });
     leader.sendAll('plan.due');
-    expect([leader.state, leader.asked()]).toEqual([
-      expect.stringContaining('planning.sealed'),
-      [],
-    ]);
+    await leader.advance(3_600_000);
+    expect([leader.state, leader.asked()]).toEqual([governing('sealed'), []]);
   });
 
-  test('leader - an open plan is planned again later', async () => {
+  test('leader - an open plan is planned again when the replan interval is over', async () => {
     const leader = await leading();
     leader.sendAll('plan.due', 'planner.returned', 'splits.seeded');
     leader.asked();
     leader.send({ type: 'plan.published', isSealed: false });
-    expect(leader.asked()).toEqual(['scheduleReplan']);
-    leader.sendAll('plan.due');
-    expect(leader.asked()).toEqual(['startPlanner']);
+    await leader.advance(59_999);
+    expect([leader.state, leader.asked()]).toEqual([governing('idle'), []]);
+    await leader.advance(1);
+    expect([leader.state, leader.asked()]).toEqual([governing('enumerating'), ['startPlanner']]);
   });
 
   test('leader - a sealed plan of an earlier term is kept', async () => {
     const leader = await leading();
     leader.sendAll('plan.kept');
-    expect([leader.state, leader.asked()]).toEqual([
-      expect.stringContaining('planning.sealed'),
-      [],
-    ]);
+    expect([leader.state, leader.asked()]).toEqual([governing('sealed'), []]);
   });
 
   test('leader - a planner that throws is called again after its pause', async () => {
@@ -156,16 +196,32 @@ describe('planning', () => {
     expect(leader.asked()).toEqual(['startPlanner']);
   });
 
-  test('leader - a plan that was lost is planned anew, sealed or not, and once', async () => {
+  test.each([
+    ['what the planner had listed is published again', true, 'publishPlan'],
+    ['with nothing in hand the planner is asked again', false, 'startPlanner'],
+  ])('leader - a plan that was lost is put back once, and %s', async (_what, hasAnswer, action) => {
     const leader = await leading();
     leader.sendAll('plan.kept', 'plan.lost', 'plan.lost');
-    expect(leader.asked()).toEqual(['startPlanner']);
-    leader.sendAll('planner.returned', 'splits.seeded');
-    leader.send({ type: 'plan.published', isSealed: false });
-    leader.asked();
-    leader.sendAll('plan.lost');
-    expect(leader.asked()).toEqual(['startPlanner']);
+    expect([leader.state, leader.asked()]).toEqual([governing('recreating'), ['recreatePlan']]);
+    leader.send({ type: 'plan.recreated', hasAnswer });
+    expect(leader.asked()).toEqual([action]);
   });
+
+  test.each([
+    ['asks the planner', ['plan.due']],
+    ['stores splits', ['plan.due', 'planner.returned']],
+  ])(
+    'leader - a plan that is lost while it %s is put back beside the run',
+    async (_what, types) => {
+      const leader = await leading();
+      leader.sendAll(...types);
+      const { state } = leader;
+      leader.asked();
+      leader.sendAll('plan.lost');
+      leader.send({ type: 'plan.recreated', hasAnswer: false });
+      expect([leader.state, leader.asked()]).toEqual([state, ['recreatePlan']]);
+    },
+  );
 
   test('leader - a retry that is due does not outlive the run it was for', async () => {
     const leader = await leading();
@@ -202,9 +258,8 @@ describe('balancing', () => {
     await leader.advance(1);
     expect(leader.asked()).toEqual(['balance']);
     leader.sendAll('assignments.written');
-    await leader.advance(60_000);
-    expect(leader.asked()).toEqual([]);
-    expect(leader.state).toContain('balancing.settled');
+    await leader.advance(30_000);
+    expect([leader.state, leader.asked()]).toEqual([governing('idle', 'settled'), []]);
   });
 
   test('leader - a change while assignments are written leads to another decision', async () => {
@@ -213,7 +268,7 @@ describe('balancing', () => {
     await leader.advance(200);
     leader.asked();
     changed(leader, 500);
-    expect(leader.timers).toEqual([]);
+    expect(leader.timers).not.toContain('balance.due');
     leader.sendAll('assignments.written');
     expect(leader.state).toContain('balancing.dirty');
     await leader.advance(499);
@@ -241,41 +296,43 @@ describe('judging', () => {
   test('leader - a verdict stands until it is cleared', async () => {
     const leader = await leading();
     leader.sendAll('verdict.found', 'judgement.due');
-    expect([leader.state, leader.asked()]).toEqual([
-      expect.stringContaining('judging.decided'),
-      [],
-    ]);
+    expect([leader.state, leader.asked()]).toEqual([governing('idle', 'settled', 'decided'), []]);
     leader.sendAll('verdict.cleared', 'judgement.due');
     expect(leader.asked()).toEqual(['readSplits']);
   });
 });
 
 describe('the end of a term', () => {
-  test.each(['term.lost', 'session.expired'])(
-    'leader - %s deposes: nothing is written from here on',
-    async (type) => {
-      const leader = await leading();
-      leader.sendAll('plan.due');
-      changed(leader);
-      leader.send({ type: 'planner.threw', pauseMs: 1_000 });
-      leader.asked();
-      leader.sendAll(type);
-      expect([leader.state, leader.asked()]).toEqual([
-        'deposed',
-        ['endTerm', 'closeLeaderSession'],
-      ]);
-      expect(leader.clock.pendingTimers).toBe(0);
-      leader.sendAll('planner.returned', 'splits.seeded', 'assignments.written', 'balance.due');
-      await leader.advance(60_000);
-      expect([leader.state, leader.asked()]).toEqual(['deposed', []]);
-      leader.sendAll('term.closed');
-      expect(leader.state).toBe('following');
+  test.each([
+    ['while it reads what it must know', elected],
+    ['while it governs', leading],
+  ])(
+    'leader - a term that is lost %s is deposed: nothing is written from here on',
+    async (_what, begun) => {
+      for (const type of ['term.lost', 'session.expired']) {
+        const leader = await begun();
+        leader.sendAll('plan.due');
+        changed(leader);
+        leader.send({ type: 'planner.threw', pauseMs: 1_000 });
+        leader.asked();
+        leader.send({ type, reason });
+        expect([leader.state, leader.asked()]).toEqual([
+          'deposed',
+          ['endTerm', 'closeLeaderSession'],
+        ]);
+        expect(leader.clock.pendingTimers).toBe(0);
+        leader.sendAll('term.ready', 'planner.returned', 'splits.seeded', 'balance.due');
+        await leader.advance(60_000);
+        expect([leader.state, leader.asked()]).toEqual(['deposed', []]);
+        leader.sendAll('term.closed');
+        expect(leader.state).toBe('following.barred');
+      }
     },
   );
 
-  test('leader - an unhealthy leader ends its term, then resigns, and may stand again', async () => {
+  test('leader - an unhealthy leader ends its term, then resigns, and rests before it may stand again', async () => {
     const leader = await leading();
-    leader.sendAll('term.unhealthy');
+    leader.send({ type: 'term.unhealthy', reason, restMs: 9_000 });
     expect([leader.state, leader.asked()]).toEqual([
       'resigning',
       ['endTerm', 'requestResignation'],
@@ -284,12 +341,20 @@ describe('the end of a term', () => {
     await leader.advance(0);
     expect(leader.state).toBe('resigning');
     leader.sendAll('term.closed');
-    absent(leader, 100);
-    await leader.advance(100);
-    leader.sendAll('session.opened', 'election.won');
-    expect(leader.state).toBe(
-      'leading.planning.idle leading.balancing.settled leading.judging.open',
-    );
+    absent(leader, 0);
+    leader.sendAll('leader.seen', 'standing.barred', 'plan.missing');
+    await leader.advance(8_999);
+    expect([leader.state, leader.asked()]).toEqual(['following.resting', []]);
+    await leader.advance(1);
+    absent(leader, 0);
+    await leader.advance(0);
+    expect(leader.state).toBe('campaigning.opening');
+  });
+
+  test('leader - a worker that may not stand goes on leading', async () => {
+    const leader = await leading();
+    leader.sendAll('standing.barred');
+    expect([leader.state, leader.asked()]).toEqual([governing('idle'), []]);
   });
 
   test('leader - a leader that is leaving resigns and departs', async () => {
@@ -310,10 +375,11 @@ describe('the end of a term', () => {
     'leader - a worker that leaves after %s departs when its term is closed',
     async (type, state) => {
       const leader = await leading();
-      leader.sendAll(type, 'worker.parting');
+      leader.send({ type, reason, restMs: 9_000 });
+      leader.sendAll('worker.parting');
       expect(leader.state).toBe(state);
       leader.sendAll('term.closed');
-      expect(leader.state).toBe('departed');
+      expect([leader.state, leader.timers]).toEqual(['departed', []]);
     },
   );
 });

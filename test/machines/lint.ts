@@ -32,6 +32,8 @@ export interface Lintable {
 /** Every tag; the compiler sees to it that none is missing. */
 const TAGS: Readonly<Record<Tag, true>> = {
   held: true,
+  wanted: true,
+  mayHaveLanded: true,
   mayCommit: true,
   handingBack: true,
   waiting: true,

@@ -52,7 +52,7 @@ describe('claiming', () => {
     const tenancy = begin('tenancy');
     expect([tenancy.state, tenancy.asked()]).toEqual(['awaiting', []]);
     tenancy.sendAll('claim.due');
-    expect([tenancy.state, tenancy.asked()]).toEqual(['claiming', ['requestClaim']]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['claiming.wanted', ['requestClaim']]);
     tenancy.sendAll('claim.won');
     expect([tenancy.state, tenancy.asked()]).toEqual(['held.owned', ['grantSplit']]);
   });
@@ -61,7 +61,7 @@ describe('claiming', () => {
     const tenancy = claiming();
     withdraw(tenancy);
     tenancy.sendAll('claim.won');
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', ['requestEnding']]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', ['requestEnding']]);
     land(tenancy);
     expect([tenancy.state, tenancy.asked()]).toEqual(['released', []]);
   });
@@ -96,7 +96,7 @@ describe('claiming', () => {
     withdraw(tenancy, 'unassigned');
     regain(tenancy);
     tenancy.sendAll('claim.won');
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', ['requestEnding']]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', ['requestEnding']]);
   });
 
   test.each(['split.ended', 'session.expired'])('tenancy - %s ends one that waits', (type) => {
@@ -108,7 +108,7 @@ describe('claiming', () => {
   test('tenancy - what others saw of the split does not end a claim in flight', () => {
     const tenancy = claiming();
     tenancy.sendAll('split.ended', 'lease.deleted', 'tenancy.fenced');
-    expect(tenancy.state).toBe('claiming');
+    expect(tenancy.state).toBe('claiming.wanted');
   });
 });
 
@@ -130,9 +130,10 @@ describe('draining', () => {
     expect([tenancy.state, tenancy.asked()]).toEqual(['held.draining', []]);
     await tenancy.advance(1);
     expect([tenancy.state, tenancy.asked()]).toEqual([
-      'held.closing',
+      'held.closing.queued',
       ['loseGrant', 'requestEnding'],
     ]);
+    expect(tenancy.snapshot.context.isGranted).toBe(false);
     land(tenancy);
     expect(tenancy.state).toBe('lostRevoked');
   });
@@ -145,16 +146,16 @@ describe('draining', () => {
     await tenancy.advance(9_999);
     expect(tenancy.state).toBe('held.draining');
     await tenancy.advance(1);
-    expect(tenancy.state).toBe('held.closing');
+    expect(tenancy.state).toBe('held.closing.queued');
   });
 
   test('tenancy - a drain that finishes is a release and stops the clock', async () => {
     const tenancy = draining();
     tenancy.sendAll('drain.finished');
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', ['requestEnding']]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', ['requestEnding']]);
     expect(tenancy.timers).toEqual([]);
     await tenancy.advance(20_000);
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', []]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', []]);
     land(tenancy);
     expect(tenancy.state).toBe('released');
   });
@@ -178,7 +179,7 @@ describe('draining', () => {
     regain(tenancy);
     expect([tenancy.state, tenancy.asked()]).toEqual(['held.draining', []]);
     await tenancy.advance(10_000);
-    expect(tenancy.state).toBe('held.closing');
+    expect(tenancy.state).toBe('held.closing.queued');
   });
 });
 
@@ -214,7 +215,7 @@ describe('a cancelled drain', () => {
     await tenancy.advance(999);
     expect(tenancy.state).toBe('held.cancelledDrain');
     await tenancy.advance(1);
-    expect(tenancy.state).toBe('held.closing');
+    expect(tenancy.state).toBe('held.closing.queued');
   });
 
   test('tenancy - a second request after a cancelled drain keeps the first start', async () => {
@@ -227,7 +228,7 @@ describe('a cancelled drain', () => {
     expect(tenancy.state).toBe('held.draining');
     await tenancy.advance(1);
     expect([tenancy.state, tenancy.asked()]).toEqual([
-      'held.closing',
+      'held.closing.queued',
       ['loseGrant', 'requestEnding'],
     ]);
   });
@@ -238,7 +239,7 @@ describe('a cancelled drain', () => {
     withdraw(tenancy);
     expect(tenancy.state).toBe('held.draining');
     await tenancy.advance(0);
-    expect(tenancy.state).toBe('held.closing');
+    expect(tenancy.state).toBe('held.closing.queued');
   });
 
   test('tenancy - a drain may be cancelled twice, each time with a whole silence', async () => {
@@ -262,7 +263,7 @@ describe('a cancelled drain', () => {
       await tenancy.advance(9_999);
       expect(tenancy.state).toBe('held.draining');
       await tenancy.advance(1);
-      expect(tenancy.state).toBe('held.closing');
+      expect(tenancy.state).toBe('held.closing.queued');
     },
   );
 
@@ -299,7 +300,7 @@ describe('ending', () => {
   )('tenancy - $type in $state ends $end, and the grant stands until then', async (story) => {
     const tenancy = await HELD[story.state]!();
     tenancy.sendAll(story.type);
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', ['requestEnding']]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', ['requestEnding']]);
     expect(tenancy.snapshot.context.ending).toBe(story.type.replace('split.', ''));
     land(tenancy, story.quarantined);
     expect([tenancy.state, tenancy.asked()]).toEqual([story.end, []]);
@@ -321,6 +322,29 @@ describe('ending', () => {
     expect(tenancy.timers).toEqual([]);
   });
 
+  test('tenancy - once the last write was sent its answer decides, not who is seen to have the split', () => {
+    const tenancy = owned();
+    tenancy.sendAll('split.release', 'ending.sent');
+    tenancy.asked();
+    tenancy.sendAll('tenancy.fenced', 'lease.deleted');
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.sent', []]);
+    tenancy.sendAll('ending.refused');
+    expect([tenancy.state, tenancy.asked()]).toEqual(['lostFenced', ['loseGrant']]);
+  });
+
+  test('tenancy - a last write may have landed from when it was not answered until it is sent again', () => {
+    const tenancy = owned();
+    tenancy.sendAll('split.release', 'ending.sent');
+    expect(tenancy.snapshot.hasTag('mayHaveLanded')).toBe(false);
+    tenancy.sendAll('ending.unanswered', 'ending.unanswered');
+    expect(tenancy.snapshot.hasTag('mayHaveLanded')).toBe(true);
+    tenancy.sendAll('ending.sent');
+    expect([tenancy.state, tenancy.snapshot.hasTag('mayHaveLanded')]).toEqual([
+      'held.closing.sent',
+      false,
+    ]);
+  });
+
   test('tenancy - nothing calls the last write back', async () => {
     const tenancy = owned();
     tenancy.sendAll('split.fail');
@@ -329,7 +353,7 @@ describe('ending', () => {
     withdraw(tenancy, 'stopping');
     tenancy.sendAll('split.complete', 'split.release', 'lease.deleted', 'drain.declined');
     await tenancy.advance(60_000);
-    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing', []]);
+    expect([tenancy.state, tenancy.asked()]).toEqual(['held.closing.queued', []]);
     land(tenancy);
     expect(tenancy.state).toBe('failed');
   });
@@ -363,7 +387,9 @@ describe('ending', () => {
       if (state === 'dismissed') expect([way, asked.includes('loseGrant')]).toEqual([way, false]);
       if (state.startsWith('lost')) expect([way, count('loseGrant') > 0]).toEqual([way, true]);
       if (state === 'released') expect([way, count('loseGrant')]).toEqual([way, 0]);
+      const hasSplit = count('grantSplit') > 0 && count('loseGrant') === 0;
+      expect([way, snapshot.context.isGranted]).toEqual([way, hasSplit]);
     }
-    expect(ends.size).toBe(14);
+    expect(ends.size).toBe(17);
   }, 60_000);
 });

@@ -240,7 +240,7 @@ describe('assign: cordoned and barred', () => {
     expect(given(result, 'w2')).toEqual(['a', 'c']);
   });
 
-  test('assign - a refused split stays named while nobody else may get it', () => {
+  test('assign - a refused split stays named while nobody else may get it (R27)', () => {
     const instances = [instance('w1', 2), instance('w2', 1), instance('w3', 5, true)];
     const splits = [split('a', 1, 'w1', ['w1']), split('b', 9, 'w2')];
     const input = fleet(instances, splits);

@@ -2,13 +2,10 @@ import { describe, expect, test } from '@jest/globals';
 import fc from 'fast-check';
 import type { InstanceId, SessionId, SplitId } from '../../src/base/ids.ts';
 import {
-  claimCandidates,
-  consumesAttempt,
+  compareCandidates,
   decideClaim,
   type ClaimDecision,
-  type ClaimKind,
   type LeaseView,
-  type SplitView,
 } from '../../src/protocol/claim.ts';
 import type { SplitRecord } from '../../src/records/records.ts';
 import { anyRecord, epoch, instanceId, record } from './records.ts';
@@ -103,83 +100,22 @@ describe('decideClaim', () => {
     });
   });
 
-  test('claim - only an end that was not graceful consumes an attempt', () => {
-    const kinds: ClaimKind[] = ['create', 'released', 'reclaim', 'expired'];
-    expect(kinds.filter(consumesAttempt)).toEqual(['reclaim', 'expired']);
-  });
-});
-
-type Named = SplitView & { readonly id: SplitId };
-
-function view(id: string, fields: Partial<SplitRecord>, live: LeaseView | null = null): Named {
-  return { id: id as SplitId, record: record(fields), lease: live };
-}
-
-function candidates(
-  views: readonly Named[],
-  held: readonly string[] = [],
-): ReturnType<typeof claimCandidates> {
-  return claimCandidates(views, (id) => held.includes(id), me, {
-    maxAttempts: 4,
-    waivesAttempt: (id) => id.startsWith('waived'),
-  });
-}
-
-describe('claimCandidates', () => {
-  const released = { epoch: epoch(3) };
-  const expired = { epoch: epoch(2), owner: instanceId('dead') };
-
-  test('claim - free lanes go to created, released, reclaimed and expired splits, in this order', () => {
-    const { claimable, atCap } = candidates([
-      view('a-expired', expired),
-      view('b-mine', { ...expired, owner: me.instance }, lease('me', 'before')),
-      view('c-released', released),
-      view('d-fresh', {}),
-      view('e-foreign', { ...expired, owner: instanceId('peer') }, lease('peer', 'theirs')),
-      view('f-done', { status: 'completed' }),
-      view('g-parked', { status: 'quarantined', attempts: 4 }),
-      view('h-held', {}, lease('me', 'now')),
-    ]);
-    expect(claimable).toEqual([
-      { id: 'd-fresh', claim: 'create', attempts: 0 },
-      { id: 'c-released', claim: 'released', attempts: 0 },
-      { id: 'b-mine', claim: 'reclaim', attempts: 1 },
-      { id: 'a-expired', claim: 'expired', attempts: 1 },
-    ]);
-    expect(atCap).toEqual([]);
-  });
-
-  test('claim - within a kind the id decides, whatever the weights', () => {
-    const order = (weights: readonly number[]): readonly string[] =>
-      candidates([
-        view('bbb', { weight: weights[0]! }),
-        view('aaa', { weight: weights[1]! }),
-        view('aa-released', { ...released, weight: weights[2]! }),
-      ]).claimable.map(({ id }) => id);
-    expect(order([1, 2 ** 30, 2 ** 30])).toEqual(['aaa', 'bbb', 'aa-released']);
-    expect(order([2 ** 30, 1, 1])).toEqual(['aaa', 'bbb', 'aa-released']);
-  });
-
-  test('claim - splits at the cap are told apart from those to claim', () => {
-    const { claimable, atCap } = candidates([
-      view('worn', { ...expired, attempts: 3 }),
-      view('also-worn', { ...expired, owner: me.instance, attempts: 3 }, lease('me', 'before')),
-      view('waived', { ...expired, attempts: 3 }),
-      view('given-back', { ...released, attempts: 3 }),
-    ]);
-    expect(claimable.map(({ id }) => id)).toEqual(['given-back', 'waived']);
-    expect(atCap).toEqual([
-      { id: 'also-worn', claim: 'reclaim', attempts: 4 },
-      { id: 'worn', claim: 'expired', attempts: 4 },
+  test('claim - only an end that was not graceful consumes an attempt (R31)', () => {
+    const kinds = [
+      decide({}),
+      decide({ epoch: epoch(2) }),
+      decide({ owner: me.instance }, lease('me', 'before')),
+      decide({ owner: me.instance }),
+    ].map((decision) => decision.kind === 'claim' && [decision.claim, decision.attempts]);
+    expect(kinds).toEqual([
+      ['create', 0],
+      ['released', 0],
+      ['reclaim', 1],
+      ['expired', 1],
     ]);
   });
 
-  test('claim - what this worker holds or is claiming is left out', () => {
-    const { claimable } = candidates([view('a', {}), view('b', {})], ['a']);
-    expect(claimable.map(({ id }) => id)).toEqual(['b']);
-  });
-
-  test('claim - candidates are runnable, free and unheld, and the cap is met exactly', () => {
+  test('claim - what is claimed is runnable and free, and the cap is met exactly (R28)', () => {
     const anyLease = fc.option(
       fc.record({
         owner: fc.constantFrom('me', 'peer'),
@@ -187,38 +123,44 @@ describe('claimCandidates', () => {
       }),
       { nil: null },
     );
-    const anyView = fc.record({
-      id: fc.stringMatching(/^[a-z0-9]{1,8}$/),
-      record: anyRecord,
-      lease: anyLease,
-    });
-    const anyViews = fc.uniqueArray(anyView, { selector: ({ id }) => id, maxLength: 24 });
     fc.assert(
-      fc.property(anyViews, fc.integer({ min: 1, max: 5 }), (all, maxAttempts) => {
-        const views = all as unknown as Named[];
-        const byId = new Map(views.map((one) => [one.id, one]));
-        const held = new Set(views.slice(0, 2).map(({ id }) => id));
-        const { claimable, atCap } = claimCandidates(views, (id) => held.has(id), me, {
-          maxAttempts,
-          waivesAttempt: () => false,
-        });
-        for (const [candidate, isAtCap] of [
-          ...claimable.map((one) => [one, false] as const),
-          ...atCap.map((one) => [one, true] as const),
-        ]) {
-          const { record: found, lease: live } = byId.get(candidate.id)!;
-          expect(found.status).toBe('runnable');
-          expect(held.has(candidate.id)).toBe(false);
-          if (live !== null) {
-            expect(live.owner).toBe('me');
-            expect(live.session).not.toBe('now');
-          }
+      fc.property(
+        anyRecord,
+        anyLease,
+        fc.integer({ min: 1, max: 5 }),
+        (found, held, maxAttempts) => {
+          const live = held as LeaseView | null;
+          const options = { maxAttempts, waivesAttempt: false };
+          const decision = decideClaim({ record: found, lease: live }, me, options);
+          const isFree =
+            live === null || (live.owner === me.instance && live.session !== me.session);
+          const isOpen = found.status === 'runnable' && isFree;
+          expect(decision.kind === 'claim' || decision.kind === 'atCap').toBe(isOpen);
+          if (decision.kind !== 'claim' && decision.kind !== 'atCap') return;
           const burns = live !== null || found.owner !== null;
-          expect(candidate.attempts).toBe(found.attempts + (burns ? 1 : 0));
-          expect(isAtCap).toBe(burns && found.attempts + 1 >= maxAttempts);
-        }
-      }),
+          expect(decision.attempts).toBe(found.attempts + (burns ? 1 : 0));
+          expect(decision.kind === 'atCap').toBe(burns && found.attempts + 1 >= maxAttempts);
+        },
+      ),
       { numRuns: 1_000 },
     );
+  });
+});
+
+describe('compareCandidates', () => {
+  test('claim - free lanes go to created, released, reclaimed and expired splits, in this order, then by id (R30, R40)', () => {
+    const candidates = (['expired', 'reclaim', 'released', 'create'] as const).flatMap((claim) =>
+      ['b', 'a'].map((id) => ({ id: id as SplitId, claim })),
+    );
+    expect(candidates.sort(compareCandidates).map(({ id, claim }) => `${claim} ${id}`)).toEqual([
+      'create a',
+      'create b',
+      'released a',
+      'released b',
+      'reclaim a',
+      'reclaim b',
+      'expired a',
+      'expired b',
+    ]);
   });
 });

@@ -128,7 +128,7 @@ describe('refusals: a name left unclaimed', () => {
 describe('refusals: a bar', () => {
   const refused = [{ atMs: 0 }, { atMs: 1_000 }] as const;
 
-  test('refusals - ends ten leases later, and then the name is timed again', () => {
+  test('refusals - ends ten leases later, and then the name is timed again (R27)', () => {
     expect(watch(...refused).nextDueMs).toBe(11_000);
     expect(barred(watch(...refused, { atMs: 10_999 }))).toEqual({ s1: ['w1'] });
     const over = watch(...refused, { atMs: 11_000 });

@@ -111,7 +111,7 @@ describe('verdict', () => {
     expect(judge({ a: 'completed' }, { specs: miscounted })).toEqual(waiting('mismatch'));
   });
 
-  test('verdict - counts are exact and at most 1,000 ids are named, the lowest', () => {
+  test('verdict - counts are exact and at most 1,000 ids are named, the lowest (R23)', () => {
     const ids = Array.from({ length: 2_500 }, (_, index) => `s${String(index).padStart(4, '0')}`);
     const splits = Object.fromEntries(ids.toReversed().map((id) => [id, 'quarantined' as const]));
     const decision = judge({ ...splits, done: 'completed' });

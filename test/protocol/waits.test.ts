@@ -41,7 +41,7 @@ describe('jitter', () => {
 });
 
 describe('timing', () => {
-  test('timing - candidates come 100 ms apart, at most a third of a lease late', () => {
+  test('timing - candidates come 100 ms apart, at most a third of a lease late (R20)', () => {
     expect([0, 1, 2, 49, 50, 51].map((rank) => candidacyDelayMs(rank, 15_000))).toEqual([
       0, 100, 200, 4_900, 5_000, 5_000,
     ]);

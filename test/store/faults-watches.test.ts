@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import { revisionOf } from '../../src/base/decimals.ts';
 import { looksAt } from '../../src/store/faults.ts';
 import type { WatchEvent } from '../../src/store/port.ts';
-import { clientOf, put, record, type Recording, write } from './support.ts';
+import { CALL, clientOf, expectCode, put, record, type Recording, write } from './support.ts';
 
 const ALL = { prefix: '' };
 const FIRST = revisionOf(2);
@@ -189,6 +189,105 @@ describe('faulty watches', () => {
     expect(order).toEqual(['x2', 'y2', 'y3', 'x4', 'y4']);
   });
 
+  test('faulty watches - one that is denied is refused once, and goes on without a gap when it is accepted', async () => {
+    const { client, server, clock } = clientOf();
+    const open = record(client.watch({ prefix: 'a' }, FIRST));
+    const other = record(client.watch({ prefix: 'b' }, FIRST));
+    server.put('a', '1');
+    await clock.settle();
+    const rule = client.when(looksAt((at) => at.startsWith('a'))).deny();
+    const opened = record(client.watch({ keys: ['a'] }, FIRST));
+    expect([told(open), told(opened)]).toEqual([['2'], []]);
+    await clock.settle();
+    expect([told(open), told(opened)]).toEqual([['2', 'refused'], ['refused']]);
+    const [event] = opened.events;
+    expect(event?.kind === 'refused' && event.error).toMatchObject({ code: 'E_STORE_DENIED' });
+
+    server.put('a', '2');
+    server.put('b', '2');
+    client.cutWatches(10);
+    await clock.advance(100);
+    expect([told(open), told(other), server.openWatches]).toEqual([['2', 'refused'], ['4'], 1]);
+    rule.remove();
+    expect(told(open)).toHaveLength(2);
+    await clock.settle();
+    expect(told(open)).toEqual(['2', 'refused', 'accepted', '3']);
+    expect(told(opened)).toEqual(['refused', 'accepted', '2', '3']);
+    server.put('a', '3');
+    client.clearRules();
+    await clock.settle();
+    expect([told(open).at(-1), told(opened).length, open.isComplete]).toEqual(['5', 5, false]);
+  });
+
+  test('faulty watches - two rules that deny last as long as the longer one', async () => {
+    const { client, clock } = clientOf();
+    const watch = record(client.watch(ALL, FIRST));
+    const [first, second] = [client.when('watch').deny(), client.when('any').deny({ times: 1 })];
+    await clock.settle();
+    first.remove();
+    await clock.settle();
+    expect(told(watch)).toEqual(['refused']);
+    await expectCode(client.read(ALL, {}, CALL), 'E_STORE_DENIED');
+    await clock.settle();
+    expect([told(watch), second.hits]).toEqual([['refused', 'accepted'], 1]);
+  });
+
+  test('faulty watches - a client that hears nothing is not told that it is denied, and a refusal that is over is none', async () => {
+    const { client, server, clock } = clientOf();
+    const watch = record(client.watch(ALL, FIRST));
+    client.partition();
+    client.when('watch').deny();
+    await clock.settle();
+    expect(told(watch)).toEqual([]);
+    client.clearRules();
+    client.heal();
+    server.put('a', '1');
+    await clock.settle();
+    expect(told(watch)).toEqual(['2']);
+
+    client.freeze();
+    const rule = client.when('watch').deny();
+    await clock.settle();
+    client.thaw();
+    await clock.settle();
+    expect(told(watch)).toEqual(['2', 'refused']);
+    server.reset();
+    rule.remove();
+    await clock.settle();
+    expect([told(watch), watch.isComplete]).toEqual([['2', 'refused', 'reset'], true]);
+  });
+
+  test('faulty watches - whoever is told of a refusal may end the watch, and open another', async () => {
+    const { client, server, clock } = clientOf();
+    const kinds: string[] = [];
+    const follow = (): void => {
+      const subscription = client.watch(ALL, FIRST).subscribe({
+        next: ({ kind }) => {
+          kinds.push(kind);
+          if (kind === 'changes' || kinds.length > 4) return;
+          subscription.unsubscribe();
+          follow();
+        },
+      });
+    };
+    follow();
+    const rule = client.when('watch').deny();
+    await clock.settle();
+    rule.remove();
+    server.put('a', '1');
+    await clock.settle();
+    expect(kinds).toEqual([
+      'refused',
+      'refused',
+      'refused',
+      'refused',
+      'refused',
+      'accepted',
+      'changes',
+    ]);
+    expect([client.openWatches, server.openWatches]).toEqual([1, 1]);
+  });
+
   test('faulty watches - a watch that was ended is forgotten everywhere', async () => {
     const { client, server, clock } = clientOf();
     client.when('watch').delayEvents(50);
@@ -230,6 +329,7 @@ const anyStep = fc.oneof(
       do: fc.constantFrom('heal' as const, 'freeze' as const, 'thaw' as const),
     }),
   },
+  { weight: 1, arbitrary: fc.record({ do: fc.constantFrom('deny' as const, 'allow' as const) }) },
 );
 
 test('faulty watches - whatever happens to the connection, each revision is told once, in order', async () => {
@@ -251,14 +351,21 @@ test('faulty watches - whatever happens to the connection, each revision is told
             const from = Number(server.revision);
             const recording = record(client.watch({ prefix: step.prefix }, revisionOf(from)));
             watches.push({ prefix: step.prefix, from, recording });
-          } else client[step.do]();
+          } else if (step.do === 'deny') client.when('watch').deny();
+          else if (step.do === 'allow') client.clearRules();
+          else client[step.do]();
         }
         client.heal();
         client.thaw();
+        client.clearRules();
         await clock.advance(1000);
         for (const { prefix, from, recording } of watches) {
           const written = server.history(prefix).map(({ revision }) => revision);
-          expect(told(recording)).toEqual(written.filter((revision) => Number(revision) >= from));
+          const all = told(recording);
+          const changes = all.filter((what) => what !== 'refused' && what !== 'accepted');
+          expect(changes).toEqual(written.filter((revision) => Number(revision) >= from));
+          // By turns, and nothing in between.
+          expect(all.join(' ')).toMatch(/^((\d+|refused accepted)( |$))*$/);
         }
         expect(clock.pendingTimers).toBe(0);
       },

@@ -1,8 +1,8 @@
 /** A client whose connection goes wrong on demand: its calls, its rules, its end. Watches: faults-watches.test.ts */
 import { describe, expect, test } from '@jest/globals';
 import { ABSENT } from '../../src/base/decimals.ts';
-import { InvariantViolation, LeaseholdError } from '../../src/base/errors.ts';
-import { looksAt, writesTo } from '../../src/store/faults.ts';
+import { type ErrorCode, InvariantViolation, LeaseholdError } from '../../src/base/errors.ts';
+import { looksAt, STORE_FAILURES, type StoreFailure, writesTo } from '../../src/store/faults.ts';
 import type { Store } from '../../src/store/port.ts';
 import {
   batch,
@@ -352,6 +352,45 @@ describe('freeze', () => {
     client.thaw();
     await clock.settle();
     expect([order, server.revision]).toEqual([['answer', 'write'], '3']);
+  });
+});
+
+describe('failures', () => {
+  test.each(STORE_FAILURES)('failures - a write fails as told: %s', async (failure) => {
+    const { client, server } = clientOf();
+    const rule = client.when('transact').fail(failure, { times: 1 });
+    const code = failure.split(',')[0] as ErrorCode;
+    await expectCode(client.transact(batch([{ writes: [put('a', '1')] }]), CALL), code);
+    expect([rule.hits, server.dump().length]).toEqual([1, failure.endsWith('landed') ? 1 : 0]);
+    await write(client, put('a', '2'));
+  });
+
+  test('failures - a read has no outcome: it is unreachable where that of a write would be unknown', async () => {
+    const { client } = clientOf();
+    const codes: [StoreFailure, ErrorCode][] = [
+      ['E_OUTCOME_UNKNOWN', 'E_STORE_UNREACHABLE'],
+      ['E_OUTCOME_UNKNOWN, landed', 'E_STORE_UNREACHABLE'],
+      ['E_STORE_UNSUPPORTED', 'E_STORE_UNSUPPORTED'],
+    ];
+    for (const [failure, code] of codes) {
+      const rule = client.when('read').fail(failure);
+      await expectCode(readOne(client, 'a'), code);
+      rule.remove();
+    }
+    expect(await readOne(client, 'a')).toBeNull();
+  });
+
+  test('failures - a call that is denied certainly does nothing, until the rule ends', async () => {
+    const { client, server } = clientOf();
+    await client.openSession(mine, 100, CALL);
+    const rule = client.when((call) => call.kind !== 'read').deny();
+    await expectCode(client.transact(batch([{ writes: [put('a', '1')] }]), CALL), 'E_STORE_DENIED');
+    await expectCode(client.keepAlive(mine, CALL), 'E_STORE_DENIED');
+    await expectCode(client.closeSession(mine, CALL), 'E_STORE_DENIED');
+    expect(await readOne(client, 'a')).toBeNull();
+    expect([rule.hits, server.liveSessions, client.struck]).toEqual([3, [mine], { deny: 3 }]);
+    rule.remove();
+    await write(client, put('a', '1'));
   });
 });
 

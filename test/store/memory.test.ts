@@ -152,6 +152,22 @@ describe('memory store', () => {
     expect(future).toEqual({ kind: 'compacted', revision: '1' });
   });
 
+  test('memory store - keys are counted up to the last one that starts with the prefix', async () => {
+    const { store } = make();
+    for (const key of ['a', 'b\uffff', 'b\uffff\uffff', 'b\uffffx', 'c', '\uffff'])
+      store.put(key, '1');
+    const count = async (prefix: string, after?: string) => {
+      const read = after === undefined ? {} : { after };
+      const page = await store.read({ prefix }, read, CALL);
+      return page.kind === 'page' ? page.count : page.kind;
+    };
+    const prefixes = ['', 'b', 'b\uffff', 'b\uffff\uffff', '\uffff', 'd'];
+    expect(await Promise.all(prefixes.map((prefix) => count(prefix)))).toEqual([6, 3, 3, 1, 1, 0]);
+    expect(await count('b', 'b\uffff')).toBe(2);
+    expect(await count('b', 'a')).toBe(3);
+    expect(await count('b', 'c')).toBe(0);
+  });
+
   test('memory store - what a correct caller never asks is a bug', async () => {
     const { store, clock } = make();
     const reading = (read: object) => store.read({ prefix: '' }, read, CALL);
@@ -185,6 +201,135 @@ describe('memory store', () => {
     expect([store.revision, store.clusterId, store.openWatches]).toEqual(['2', 'east-1', 0]);
     expect([store.liveSessions, clock.pendingTimers]).toEqual([[], 0]);
     await expectCode(store.keepAlive(mine, CALL), 'E_LEASE_EXPIRED');
+  });
+
+  /** A store at revision 4 with a durable key and one of a session, and a snapshot of it; then much happens. */
+  const restored = async (options: Parameters<MemoryStore['restore']>[1]) => {
+    const { store, clock } = make({ clusterId: 'east', keepAudit: true });
+    await store.openSession(mine, 100, CALL);
+    store.put('a', '1');
+    store.put('m', '1', mine);
+    store.put('a', '2');
+    const snapshot = store.snapshot();
+    await clock.advance(60);
+    store.put('a', '3');
+    store.put('b', '3');
+    store.expireSession(mine);
+    await store.openSession(session('later'), 100, CALL);
+    const watches = [
+      { range: { prefix: '' }, from: '5' },
+      { range: { prefix: 'z' }, from: '2' },
+    ].map(({ range, from }) => record(store.watch(range, from as Revision)));
+    await clock.settle();
+    store.restore(snapshot, options);
+    await clock.settle();
+    return { store, clock, snapshot, watches };
+  };
+  const kindsOf = (watch: { events: readonly { kind: string }[] }) =>
+    watch.events.map(({ kind }) => kind);
+
+  test('memory store - a snapshot that is restored is the store of then, under another id', async () => {
+    const { store, clock, snapshot, watches } = await restored({});
+    expect(snapshot).toEqual(store.snapshot());
+    expect([store.clusterId, store.revision, store.compactedRevision]).toEqual([
+      'east-1',
+      '4',
+      '4',
+    ]);
+    expect(await readOne(store, 'a')).toEqual({
+      key: 'a',
+      value: '2',
+      createRevision: '2',
+      modRevision: '4',
+      session: null,
+    });
+    expect(await readOne(store, 'b')).toBeNull();
+    const before = await store.read({ prefix: '' }, { atRevision: revisionOf(3) }, CALL);
+    expect(before).toEqual({ kind: 'compacted', revision: '4' });
+    expect(watches.map(kindsOf)).toEqual([['changes', 'changes', 'changes', 'reset'], ['reset']]);
+
+    // Revisions are given out again, and the session has its whole life once more.
+    expect(store.liveSessions).toEqual([mine]);
+    expect(store.put('c', '1')).toBe('5');
+    await clock.advance(99);
+    expect(await store.keepAlive(mine, CALL)).toEqual({ ttlMs: 100 });
+    await clock.advance(100);
+    expect([store.liveSessions, store.dump().map(({ key }) => key)]).toEqual([[], ['a', 'c']]);
+    await expectCode(store.keepAlive(session('later'), CALL), 'E_LEASE_EXPIRED');
+  });
+
+  test('memory store - one that is restored under its own id resets the watches that it had told more', async () => {
+    const { store, watches } = await restored({ sameCluster: true });
+    expect([store.clusterId, store.revision]).toEqual(['east', '4']);
+    expect(watches.map((watch) => kindsOf(watch).at(-1))).toEqual(['reset', 'reset']);
+    expect(watches.every(({ isComplete }) => isComplete)).toBe(true);
+  });
+
+  test('memory store - a restoration that loses nothing is noticed by nobody under its own id', async () => {
+    const { store, clock } = make();
+    store.put('a', '1');
+    const watch = record(store.watch({ prefix: '' }, revisionOf(2)));
+    store.restore(store.snapshot(), { sameCluster: true });
+    store.put('a', '2');
+    await clock.settle();
+    expect(watch.changes.map(({ modRevision }) => modRevision)).toEqual(['2', '3']);
+    const newer = store.snapshot();
+    store.reset();
+    const late = record(store.watch({ prefix: '' }, revisionOf(2)));
+    store.restore(newer, { sameCluster: true });
+    await clock.settle();
+    expect(late.events).toEqual([{ kind: 'compacted', revision: '3' }]);
+  });
+
+  test('memory store - a client that was cut off notices a restoration by the id, or by a revision that is not there yet', async () => {
+    for (const sameCluster of [false, true]) {
+      const { store, clock } = make();
+      const client = faultyStore(store, { clock, random: seededRandom(1) });
+      store.put('a', '1');
+      const snapshot = store.snapshot();
+      const [ahead, behind] = [
+        record(client.watch({ prefix: 'a' }, revisionOf(3))),
+        record(client.watch({ prefix: 'z' }, revisionOf(3))),
+      ];
+      store.put('a', '2');
+      store.put('a', '3');
+      await clock.settle();
+      client.partition();
+      store.restore(snapshot, { sameCluster });
+      store.put('z', 'new');
+      client.heal();
+      await clock.settle();
+      expect(kindsOf(ahead)).toEqual(['changes', 'changes', 'reset']);
+      // What it waits for is still to come: etcd gives away no more.
+      expect(kindsOf(behind)).toEqual([sameCluster ? 'changes' : 'reset']);
+    }
+  });
+
+  test('memory store - the audit of a restored store begins with what was restored, as put by hand', async () => {
+    const audit = ({ store }: { store: MemoryStore }) =>
+      store
+        .history()
+        .map(({ cluster, revision, cause, key, value }) =>
+          [cluster, revision, cause, key, value].join(' '),
+        );
+    const other = await restored({});
+    expect(audit(other).slice(-3)).toEqual([
+      'east 7 sessionEnd m ',
+      'east-1 3 hand m 1',
+      'east-1 4 hand a 2',
+    ]);
+    const same = await restored({ sameCluster: true });
+    same.store.put('c', '1');
+    expect(audit(same).slice(-4)).toEqual([
+      'east 7 sessionEnd m ',
+      'east+1 3 hand m 1',
+      'east+1 4 hand a 2',
+      'east+1 5 hand c 1',
+    ]);
+    const { store } = make();
+    store.put('a', '1');
+    store.restore(store.snapshot());
+    expect(store.history()).toEqual([]);
   });
 
   test('memory store - a session can be ended from outside', async () => {

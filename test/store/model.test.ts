@@ -7,7 +7,7 @@ import fc from 'fast-check';
 import { type Revision, revisionOf } from '../../src/base/decimals.ts';
 import { InvariantViolation, isLeaseholdError } from '../../src/base/errors.ts';
 import { virtualClock } from '../../src/base/virtual-clock.ts';
-import { memoryStore } from '../../src/store/memory.ts';
+import { memoryStore, type MemoryStore } from '../../src/store/memory.ts';
 import { type Batch, type Compare, inRange, type Key, type Range } from '../../src/store/port.ts';
 import { readAll } from '../../src/store/read-all.ts';
 import { Model } from './model.ts';
@@ -88,6 +88,8 @@ const anyStep = fc.oneof(
       range: fc.constantFrom(...RANGES),
       back: fc.integer({ min: -1, max: 4 }),
       pageEntriesMax: fc.integer({ min: 1, max: 3 }),
+      after: fc.option(fc.constantFrom('', ...KEYS, 'z'), { nil: undefined }),
+      sinceBack: fc.option(fc.nat(6), { nil: undefined }),
     }),
   },
 );
@@ -146,9 +148,16 @@ function pair() {
   const model = new Model();
   const watches: OpenWatch[] = [];
 
-  async function read({ range, back, pageEntriesMax }: Step & { do: 'read' }): Promise<void> {
+  async function read({ range, back, pageEntriesMax, ...step }: Step & { do: 'read' }) {
     const at = model.newest - back;
-    const read = { atRevision: revisionOf(at), limit: pageEntriesMax };
+    const { after, sinceBack } = step;
+    const since = sinceBack === undefined ? 0 : Math.max(0, model.newest - sinceBack);
+    const read = {
+      atRevision: revisionOf(at),
+      limit: pageEntriesMax,
+      ...(after === undefined ? {} : { after }),
+      ...(sinceBack === undefined ? {} : { minModRevision: revisionOf(since) }),
+    };
     if (at < 1) return;
     const page = await store.read(range, read, CALL);
     if (at < model.compacted || at > model.newest) {
@@ -156,12 +165,14 @@ function pair() {
       return;
     }
     const inside = [...model.states[at]!.values()]
-      .filter(({ key }) => inRange(range, key))
+      .filter(({ key }) => inRange(range, key) && (after === undefined || key > after))
       .sort((a, b) => (a.key < b.key ? -1 : 1));
+    const wanted = inside.filter(({ modRevision }) => Number(modRevision) >= since);
     expect(page).toEqual({
       kind: 'page',
-      entries: inside.slice(0, pageEntriesMax),
-      more: inside.length > pageEntriesMax,
+      entries: wanted.slice(0, pageEntriesMax),
+      more: wanted.length > pageEntriesMax,
+      count: inside.length,
       revision: read.atRevision,
     });
   }
@@ -262,6 +273,44 @@ describe('store model', () => {
             expect(events).toEqual(model.eventsSince(from, (key) => inRange(range, key)));
           });
         }
+      }),
+    );
+  });
+
+  test('store model - a store restored from a snapshot answers as the one that it was taken of', async () => {
+    const timeless = history.map((steps) => steps.filter((step) => step.do !== 'advance'));
+    await fc.assert(
+      fc.asyncProperty(history, timeless, async (steps, later) => {
+        const { clock, store, model, step } = pair();
+        for (const drawn of steps) await step(drawn);
+        const restored = memoryStore({ clock });
+        restored.restore(store.snapshot());
+        expect(restored.snapshot()).toEqual(store.snapshot());
+        const oldest = model.newest;
+        for (const drawn of later) {
+          const both = async (call: (one: MemoryStore) => Promise<unknown>): Promise<void> => {
+            const [expected, actual] = [
+              await answerOf(call(store)),
+              await answerOf(call(restored)),
+            ];
+            expect(actual).toEqual(expected);
+          };
+          if (drawn.do === 'transact') {
+            const drawnBatch = aimed(drawn, model);
+            model.transact(drawnBatch);
+            await both((one) => one.transact(drawnBatch, CALL));
+          } else if (drawn.do === 'close') {
+            model.end(drawn.id);
+            await both((one) => one.closeSession(drawn.id, CALL));
+          } else if (drawn.do === 'read') {
+            const at = Math.max(oldest, model.newest - drawn.back);
+            const limit = drawn.pageEntriesMax;
+            await both((one) => one.read(drawn.range, { atRevision: revisionOf(at), limit }, CALL));
+          } else if (drawn.do === 'compact') {
+            for (const one of [store, restored]) one.compact();
+          }
+        }
+        expect(restored.snapshot()).toEqual(store.snapshot());
       }),
     );
   });

@@ -20,6 +20,8 @@ describe('sorted keys', () => {
         }
         const expected = [...model].sort().filter((key) => key >= first);
         expect([...keys.from(first)]).toEqual(expected);
+        expect(keys.indexOf(first)).toBe(model.size - expected.length);
+        expect(keys.indexOf(undefined)).toBe(model.size);
       }),
     );
   });
@@ -31,6 +33,7 @@ describe('sorted keys', () => {
     for (const key of shuffled) keys.add(key);
     expect([...keys.from('')]).toEqual(all);
     expect([...keys.from('4990')]).toEqual(all.slice(4990));
+    expect(all.map((key) => keys.indexOf(key))).toEqual(all.map((_, index) => index));
     for (const key of shuffled) if (Number(key) % 3 > 0) keys.remove(key);
     expect([...keys.from('0001')]).toEqual(all.filter((key) => Number(key) % 3 === 0).slice(1));
     for (const key of shuffled) keys.remove(key);

@@ -17,6 +17,7 @@ import type {
   Key,
   Range,
   ReadOptions,
+  ReadOutcome,
   Store,
   Txn,
   TxnOutcome,
@@ -86,9 +87,9 @@ export async function readPage(
   store: Store,
   range: Range,
   read: ReadOptions = {},
-): Promise<{ entries: readonly Entry[]; more: boolean; revision: Revision }> {
+): Promise<ReadOutcome & { kind: 'page' }> {
   const outcome = await store.read(range, read, CALL);
-  if (outcome.kind !== 'page') throw new Error(`compacted at ${outcome.revision}`);
+  if (outcome.kind !== 'page') throw new Error(`no page: ${JSON.stringify(outcome)}`);
   return outcome;
 }
 

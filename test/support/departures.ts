@@ -1,7 +1,15 @@
 /** What a worker that has left must not do any more, and a guard for errors that nobody caught. */
-import type { StopReport } from '../../src/coordinator/api/api.ts';
-import type { Status } from '../../src/coordinator/status.ts';
-import { CONFIG, type AnyFleet, LEASE_MS, type Surroundings, watched } from './fleet.ts';
+import { expect } from '@jest/globals';
+import type { Grant, Status, StopReport } from '../../src/index.ts';
+import {
+  type AnyFleet,
+  CONFIG,
+  type HandledWorker,
+  LEASE_MS,
+  lost,
+  type Surroundings,
+  watched,
+} from './fleet.ts';
 
 export const DRAIN_MS = CONFIG.drainDeadlineMs!;
 export const OPERATION_MS = CONFIG.opTimeoutMs!;
@@ -75,6 +83,38 @@ export async function stopInEveryManner(fleet: AnyFleet, worker: Stoppable): Pro
   outcomes.push(watched(worker.stop()));
   await fleet.advance(0);
   return { reports: outcomes.map(({ value }) => value), tookMs };
+}
+
+/**
+ * One worker with a split that drains and one whose handler hangs; then `strike`, which must end its run. What the handler
+ * that hangs sends afterwards is refused without a word to the store.
+ */
+export async function endBesideAStuckHandler(
+  fleet: AnyFleet,
+  strike: (a: HandledWorker) => void,
+): Promise<{ a: HandledWorker; tookMs: number; report: StopReport }> {
+  const grants = new Map<string, Grant>();
+  const a = fleet.worker('a', async (grant) => {
+    grants.set(grant.split.id, grant);
+    if (grant.split.id === 'stuck') await new Promise(() => undefined);
+    await Promise.race([grant.draining.whenRequested(), lost(grant)]);
+    if (!grant.lost.aborted) await grant.commit({ watermark: 41 });
+  });
+  await fleet.until('both run', () => grants.size === 2, 5_000);
+  await fleet.advance(1_000);
+  const struckAtMs = fleet.clock.nowMs();
+  strike(a);
+  await fleet.until('run ends', () => a.run.state !== 'pending', 3 * LEASE_MS, 10);
+  const stuck = grants.get('stuck')!;
+  expect(stuck.lost.aborted).toBe(true);
+  const { revision } = fleet.store;
+  const sent = a.client.counts.transact;
+  for (const late of [stuck.commit({ watermark: 99 }), stuck.complete()]) {
+    await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
+  }
+  expect(fleet.store.revision).toBe(revision);
+  expect(a.client.counts.transact).toBe(sent);
+  return { a, tookMs: fleet.clock.nowMs() - struckAtMs, report: await a.worker.stop() };
 }
 
 /** Collects what nobody caught, from now on. */

@@ -3,10 +3,10 @@
  * what must hold of every history.
  */
 import type { AuditRecord } from '../../src/store/memory.ts';
-import type { WorldStore } from './world.ts';
 import type { FaultyStore, Matcher, Rule } from '../../src/store/faults.ts';
 import type { Txn, Write } from '../../src/store/port.ts';
 import { historyViolations } from '../../src/testing/checks/history-checks.ts';
+import type { WorldStore } from './world.ts';
 
 /** One transaction of the protocol; `fail` includes the one at the cap, `announce` excludes the parting mark. */
 export type TransactionName =

@@ -3,36 +3,48 @@
  * `advance` and `until`, unless another world is given. Every worker has a client and a clock of its own, which can go wrong
  * by themselves.
  */
-import { type Random, seededRandom } from '../../src/base/random.ts';
-import type {
-  CoordinationEvent,
-  PlanAnswer,
-  PlannedSplit,
-  Planner,
-  Verdict,
-} from '../../src/coordinator/api/api.ts';
-import type { Transition } from '../../src/coordinator/api/transition.ts';
-import type { WorkerConfig } from '../../src/coordinator/api/config.ts';
-import { createCoordinator, type SplitCoordinator } from '../../src/coordinator/coordinator.ts';
-import type { Grant } from '../../src/driver/grant.ts';
-import { createWorker, type Handler, type Worker } from '../../src/driver/worker.ts';
-import { createOperator, type Operator } from '../../src/operator/operator.ts';
+import {
+  type CoordinationEvent,
+  createCoordinator,
+  createOperator,
+  createWorker,
+  type Grant,
+  type Handler,
+  type MemoryStore,
+  type Operator,
+  type PlanAnswer,
+  type PlannedSplit,
+  type Planner,
+  type Random,
+  type SplitCoordinator,
+  type Transition,
+  type Verdict,
+  type Worker,
+  type WorkerConfig,
+} from '../../src/index.ts';
+import { seededRandom } from '../../src/base/random.ts';
 import { jobKeys } from '../../src/records/keys.ts';
 import {
-  type AssignmentRecord,
   assignmentCodec,
-  type LeaseRecord,
+  type AssignmentRecord,
   leaseCodec,
-  type PlanRecord,
+  type LeaseRecord,
   planCodec,
-  type SplitRecord,
+  type PlanRecord,
   splitCodec,
+  type SplitRecord,
 } from '../../src/records/records.ts';
 import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
-import type { MemoryStore } from '../../src/store/memory.ts';
-import type { SplitId, InstanceId } from '../../src/base/ids.ts';
+import type { Entry } from '../../src/store/port.ts';
+import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type WorkerClock, workerClock } from '../../src/testing/worker-clock.ts';
-import { memoryWorld, type World, type WorldClock, type WorldStore } from './world.ts';
+import {
+  type Connection,
+  memoryWorld,
+  type World,
+  type WorldClock,
+  type WorldStore,
+} from './world.ts';
 
 export const JOB = 'job';
 
@@ -116,6 +128,10 @@ export interface WorkerSetup {
   readonly config?: Partial<WorkerConfig>;
   readonly job?: string;
   readonly prefix?: string;
+  /** Ends the run of a handled worker. */
+  readonly signal?: AbortSignal;
+  /** How it is connected, where the store is a real one. */
+  readonly store?: Connection;
 }
 
 export interface FleetOptions {
@@ -160,17 +176,17 @@ export class Fleet<S extends WorldStore = MemoryStore> {
 
   /** Starts a worker that runs `handler`. */
   worker(id: string, handler: Handler, setup: WorkerSetup = {}): HandledWorker {
-    const around = this.#surroundings(id);
+    const around = this.#surroundings(id, setup.store);
     const worker = createWorker(this.#options(around, setup));
-    listen(worker.events(), around.events);
-    const run = watched(worker.run(handler));
+    listen(worker.events(), (event) => around.events.push(event));
+    const run = watched(worker.run(handler, setup));
     this.#stops.push(() => worker.stop());
     return { ...around, worker, run };
   }
 
   /** Starts a worker on the seam. */
   seam(id: string, setup: WorkerSetup = {}): SeamWorker {
-    const around = this.#surroundings(id);
+    const around = this.#surroundings(id, setup.store);
     const coordinator = createCoordinator(this.#options(around, setup));
     const seam: SeamWorker = {
       ...around,
@@ -225,12 +241,22 @@ export class Fleet<S extends WorldStore = MemoryStore> {
     return tookMs;
   }
 
+  /** What is stored under a part of the job: `leases/`. */
+  under(part: string): readonly Entry[] {
+    return this.store.dump(this.keys.root + part);
+  }
+
   /** The store's keys, for failure messages. */
   describe(): string {
     return this.store
       .dump(`${this.prefix}/`)
       .map((entry) => `${entry.key} @${entry.modRevision} ${entry.value.slice(0, 300)}`)
       .join('\n');
+  }
+
+  /** What is stored at a key now. */
+  entry(key: string): Entry | undefined {
+    return this.#world.entry(key);
   }
 
   plan(): PlanRecord | null {
@@ -251,8 +277,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
 
   /** Ids whose lease is owned by `instance` now. */
   leasesOf(instance: string): string[] {
-    return this.store
-      .dump(`${this.keys.root}leases/`)
+    return this.under('leases/')
       .filter((entry) => {
         const decoded = leaseCodec.decode(entry.value);
         return decoded.kind === 'record' && decoded.record.owner === instance;
@@ -262,7 +287,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
 
   /** The instance on the leader key; null when there is none. */
   leader(): string | null {
-    const entry = this.store.dump(this.keys.leader)[0];
+    const entry = this.entry(this.keys.leader);
     return entry === undefined ? null : (JSON.parse(entry.value) as { owner: string }).owner;
   }
 
@@ -275,15 +300,15 @@ export class Fleet<S extends WorldStore = MemoryStore> {
     key: string,
     decode: (text: string) => { kind: string } & ({ kind: 'record'; record: T } | { kind: string }),
   ): T | null {
-    const entry = this.store.dump(key).find((one) => one.key === key);
+    const entry = this.entry(key);
     if (entry === undefined) return null;
     const decoded = decode(entry.value);
     return decoded.kind === 'record' ? (decoded as { record: T }).record : null;
   }
 
-  #surroundings(id: string): Surroundings {
+  #surroundings(id: string, how?: Connection): Surroundings {
     const clock = workerClock(this.clock);
-    const client = faultyStore(this.#world.connect(), {
+    const client = faultyStore(this.#world.connect(how), {
       clock: this.clock,
       random: this.random(),
     });
@@ -378,9 +403,13 @@ export function lost(grant: Grant): Promise<void> {
   });
 }
 
-function listen(stream: AsyncIterable<CoordinationEvent>, into: CoordinationEvent[]): void {
+/** Hands every event of a stream over as it comes. */
+export function listen(
+  stream: AsyncIterable<CoordinationEvent>,
+  take: (event: CoordinationEvent) => void,
+): void {
   void (async () => {
-    for await (const event of stream) into.push(event);
+    for await (const event of stream) take(event);
   })();
 }
 

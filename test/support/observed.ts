@@ -1,13 +1,11 @@
 /** What happened to a fleet, as tests read it: events with their times, writes of one key, sessions in the store. */
-import { isLeaseholdError } from '../../src/base/errors.ts';
-import type { InstanceId } from '../../src/base/ids.ts';
-import type { CoordinationEvent } from '../../src/coordinator/api/api.ts';
-import type { SessionId } from '../../src/base/ids.ts';
+import { type CoordinationEvent, isLeaseholdError } from '../../src/index.ts';
+import type { InstanceId, SessionId } from '../../src/base/ids.ts';
 import {
-  type PlanRecord,
   planCodec,
-  type SplitRecord,
+  type PlanRecord,
   splitCodec,
+  type SplitRecord,
 } from '../../src/records/records.ts';
 import type { AuditRecord } from '../../src/store/memory.ts';
 import type { StoreCall } from '../../src/store/faults.ts';
@@ -15,12 +13,17 @@ import type { AnyFleet, SeamWorker, Surroundings } from './fleet.ts';
 
 type EventOf<Type extends CoordinationEvent['type']> = Extract<CoordinationEvent, { type: Type }>;
 
-/** The events of one kind that a worker has told so far. */
+/** The events of one kind that a worker has told so far, about one split or about any. */
 export function eventsOf<Type extends CoordinationEvent['type']>(
-  worker: Pick<Surroundings, 'events'>,
+  { events }: Pick<Surroundings, 'events'>,
   type: Type,
+  splitId?: string,
 ): EventOf<Type>[] {
-  return worker.events.filter((event): event is EventOf<Type> => event.type === type);
+  return events.filter(
+    (event): event is EventOf<Type> =>
+      event.type === type &&
+      (splitId === undefined || ('splitId' in event && event.splitId === splitId)),
+  );
 }
 
 /** An event of one worker of a fleet, and when. */
@@ -91,9 +94,9 @@ export function writerOf(write: AuditRecord): string | null {
   return (JSON.parse(write.value) as { by?: { instance?: string } }).by?.instance ?? null;
 }
 
-/** The session on which a worker's presence hangs. */
-export function sessionOf(fleet: AnyFleet, instance: string): SessionId {
-  return fleet.store.dump(fleet.keys.presence(instance as InstanceId))[0]!.session!;
+/** The session on which a worker's presence hangs now; null when it is not announced. */
+export function sessionOf(fleet: AnyFleet, instance: string): SessionId | null {
+  return fleet.entry(fleet.keys.presence(instance as InstanceId))?.session ?? null;
 }
 
 /** The session on which the leader key hangs. */
@@ -130,6 +133,23 @@ export function deferred<T = void>(): Deferred<T> {
     reject = rejected;
   });
   return { promise, resolve, reject };
+}
+
+/** The code that a promise was rejected with. */
+export function codeOf({ error }: { readonly error?: unknown }): string | undefined {
+  return (error as { readonly code?: string } | undefined)?.code;
+}
+
+/** The splits that seams hold now. */
+export function heldBy(...seams: readonly SeamWorker[]): string[] {
+  return seams.flatMap(({ held }) => [...held.keys()]).sort();
+}
+
+/** Starts a worker on the seam and waits until it holds as many splits. */
+export async function startAlone(fleet: AnyFleet, id: string, count: number): Promise<SeamWorker> {
+  const seam = fleet.seam(id);
+  await fleet.until(`${id} holds ${count}`, () => seam.held.size === count);
+  return seam;
 }
 
 /** Resolves when this much of the fleet's time has passed. */

@@ -7,15 +7,15 @@ import {
   type WriteAnswer,
   type WriteItem,
 } from '../../src/coordinator/link/batcher.ts';
-import type { Transition } from '../../src/coordinator/api/transition.ts';
+import { type MemoryStore, memoryStore, type Transition } from '../../src/index.ts';
 import { ChartHost } from '../../src/coordinator/loop/chart-host.ts';
 import { Mailbox } from '../../src/coordinator/loop/mailbox.ts';
 import { StoreGate } from '../../src/coordinator/link/store-gate.ts';
 import { TimerSet } from '../../src/coordinator/loop/timers.ts';
-import { writingMachine } from '../../machines/writing/writing.machine.ts';
 import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
-import { type MemoryStore, memoryStore, type MemoryStoreOptions } from '../../src/store/memory.ts';
+import type { MemoryStoreOptions } from '../../src/store/memory.ts';
 import type { Batch } from '../../src/store/port.ts';
+import { writingMachine } from '../../machines/writing/writing.machine.ts';
 
 export const TIMEOUT_MS = 1_000;
 
@@ -39,7 +39,11 @@ export function parts(options: Partial<MemoryStoreOptions> = {}): Parts {
   const timers = new TimerSet(clock);
   const store = memoryStore({ clock, keepAudit: true, ...options });
   const client = faultyStore(store, { clock, random: seededRandom(1) });
-  const gate = new StoreGate(client, timers, TIMEOUT_MS);
+  const gate = new StoreGate(client, timers, {
+    opTimeoutMs: TIMEOUT_MS,
+    root: '',
+    leaderKey: 'leader',
+  });
   const crashes: unknown[] = [];
   const transitions: Transition[] = [];
   const crash = (error: unknown): void => {
@@ -48,7 +52,7 @@ export function parts(options: Partial<MemoryStoreOptions> = {}): Parts {
   const mailbox = new Mailbox(() => undefined, crash);
   const charts = new ChartHost(timers, (transition) => transitions.push(transition), crash);
   const batcher = new Batcher(
-    { gate, mailbox, charts, isEphemeral: (key) => key.startsWith('lease') },
+    { gate, mailbox, charts, clock: timers, isEphemeral: (key) => key.startsWith('lease') },
     (resend) =>
       writingMachine.provide({
         actions: {

@@ -1,18 +1,21 @@
 /**
- * A fleet whose whole run is on one time line: claims, commits, handlers, leadership, deaths. At its end the checks of the
- * simulations are made on it and on the history of the store. Seams are not on the time line; what they wrote is checked.
+ * A fleet whose whole run is on one time line: claims, commits, handlers, leadership, deaths. When it is closed the checks of
+ * the simulations are made on it and on the history of the store. Seams are not on the time line; what they wrote is checked.
  */
 import { expect } from '@jest/globals';
-import { isLeaseholdError } from '../../src/base/errors.ts';
-import type { ProgressInput } from '../../src/coordinator/api/api.ts';
-import type { Transition } from '../../src/coordinator/api/transition.ts';
-import type { WorkerConfig } from '../../src/coordinator/api/config.ts';
-import type { Grant } from '../../src/driver/grant.ts';
-import type { Handler } from '../../src/driver/worker.ts';
+import {
+  type Grant,
+  type Handler,
+  isLeaseholdError,
+  type ProgressInput,
+  type Transition,
+  type WorkerConfig,
+} from '../../src/index.ts';
 import { checkRun } from '../../src/testing/checks/run-checks.ts';
 import { Recorder } from '../../src/testing/checks/time-line.ts';
 import { guardProcess } from './departures.ts';
-import { CONFIG, Fleet, type HandledWorker, type WorkerSetup } from './fleet.ts';
+import { violations } from './faults.ts';
+import { CONFIG, Fleet, type FleetOptions, type HandledWorker, type WorkerSetup } from './fleet.ts';
 
 export class RecordedFleet extends Fleet {
   readonly recorder = new Recorder(
@@ -22,11 +25,15 @@ export class RecordedFleet extends Fleet {
   readonly #guard = guardProcess();
   readonly #promises: { readonly leaseMs: number; readonly stopMs: number };
   readonly #maxAttempts: number;
+  readonly #except: ReadonlySet<string>;
   #processes = 0;
   #tenancies = 0;
+  #isClosed = false;
 
-  constructor(options: ConstructorParameters<typeof Fleet>[0] = {}) {
+  /** `except` names checks that the test itself breaks. */
+  constructor(options: FleetOptions = {}, ...except: readonly string[]) {
     super(options);
+    this.#except = new Set(except);
     const { config = {} } = options;
     const set = { ...CONFIG, ...config } as WorkerConfig;
     this.#promises = {
@@ -68,8 +75,10 @@ export class RecordedFleet extends Fleet {
     };
   }
 
-  /** Ends the fleet, and fails when a promise was broken at any time; `except` names checks that the test itself breaks. */
-  async closeSound(...except: readonly string[]): Promise<void> {
+  /** Ends the fleet, and fails when a promise was broken at any time. */
+  override async close(): Promise<void> {
+    if (this.#isClosed) return;
+    this.#isClosed = true;
     const { happenings } = this.recorder;
     const found = checkRun({
       history: this.store.history(),
@@ -77,10 +86,11 @@ export class RecordedFleet extends Fleet {
       promises: this.#promises,
       maxAttempts: this.#maxAttempts,
     });
-    await this.close();
+    await super.close();
     this.#guard.end();
     expect(this.#guard.caught).toEqual([]);
-    expect(found.broken.filter(({ check }) => !except.includes(check))).toEqual([]);
+    expect(found.broken.filter(({ check }) => !this.#except.has(check))).toEqual([]);
+    expect(violations(this.store)).toEqual([]);
   }
 
   async #noteEnd(

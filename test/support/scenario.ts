@@ -5,6 +5,7 @@
 import type { AsyncLocalStorage } from 'node:async_hooks';
 import { afterEach } from '@jest/globals';
 import { type AnyFleet, Fleet, type FleetOptions } from './fleet.ts';
+import { RecordedFleet } from './recorded.ts';
 import { memoryWorld, type World } from './world.ts';
 
 /** What one scenario has started. */
@@ -37,6 +38,16 @@ export async function startFleet(options: FleetOptions = {}): Promise<AnyFleet> 
   return started;
 }
 
+/** The same with the whole run on one time line, in memory alone; `except` names checks that the scenario itself breaks. */
+export function startRecorded(
+  options: FleetOptions = {},
+  ...except: readonly string[]
+): RecordedFleet {
+  const started = new RecordedFleet(options, ...except);
+  running().fleets.push(started);
+  return started;
+}
+
 /** The fleet that the running scenario started last. */
 export const fleet: AnyFleet = new Proxy(Object.create(Fleet.prototype) as AnyFleet, {
   get: (_, name) => {
@@ -61,6 +72,9 @@ export function between(lowMs: number, highMs = lowMs): number {
 
 /** The environment does the same for scenarios that run at the same time: hooks are not called for them. */
 afterEach(async () => {
-  for (const one of alone.fleets) await one.close();
-  alone.fleets.length = 0;
+  try {
+    for (const one of alone.fleets) await one.close();
+  } finally {
+    alone.fleets.length = 0;
+  }
 });

@@ -1,9 +1,7 @@
 /** What stands for the data behind a worker in scenarios: sources on the seam, and handlers that work in steps. */
 import { expect } from '@jest/globals';
-import { isLeaseholdError } from '../../src/base/errors.ts';
+import { type Grant, isLeaseholdError } from '../../src/index.ts';
 import type { SplitId } from '../../src/base/ids.ts';
-import type { CoordinationEvent } from '../../src/coordinator/api/api.ts';
-import type { Grant } from '../../src/driver/grant.ts';
 import type { AuditRecord } from '../../src/store/memory.ts';
 import {
   type AnyFleet,
@@ -55,6 +53,24 @@ function ignoreFenced(error: unknown): void {
   }
 }
 
+/** Lets seams commit and hand back what is asked, until `condition` holds. */
+export function settle(
+  fleet: AnyFleet,
+  what: string,
+  seams: readonly SeamWorker[],
+  condition: () => boolean,
+  withinMs = 20_000,
+): Promise<number> {
+  const step = (): boolean => {
+    for (const seam of seams) {
+      commitHeld(seam);
+      handBackAsked(seam);
+    }
+    return condition();
+  };
+  return fleet.until(what, step, withinMs, 100);
+}
+
 /** The code a promise is refused with; fails when it is not refused while time moves on by at most `withinMs`. */
 export async function refusalOf(
   fleet: AnyFleet,
@@ -65,25 +81,6 @@ export async function refusalOf(
   await fleet.until('an answer', () => outcome.state !== 'pending', withinMs);
   expect(outcome.state).toBe('rejected');
   return (outcome.error as { code: string }).code;
-}
-
-/** Events of one type about one split, or about any. */
-export function eventsOf<Type extends CoordinationEvent['type']>(
-  { events }: Surroundings,
-  type: Type,
-  splitId?: string,
-): Extract<CoordinationEvent, { type: Type }>[] {
-  return events.filter(
-    (event): event is Extract<CoordinationEvent, { type: Type }> =>
-      event.type === type &&
-      (splitId === undefined || ('splitId' in event && event.splitId === splitId)),
-  );
-}
-
-/** The session that a worker's presence hangs on now. */
-export function sessionOf(fleet: AnyFleet, instance: string): string | null {
-  const key = `${fleet.keys.root}workers/${instance}`;
-  return fleet.store.dump(key).find((entry) => entry.key === key)?.session ?? null;
 }
 
 /** When the session of a worker was last renewed, or opened, for sure: when the answered call was sent. */
@@ -99,8 +96,7 @@ export function lastRenewalAtMs({ client }: Surroundings, session: string): numb
 
 /** What a split's stored record reads, byte for byte. */
 export function storedText(fleet: AnyFleet, id: string): string {
-  const key = fleet.keys.split(id as SplitId);
-  return fleet.store.dump(key).find((entry) => entry.key === key)!.value;
+  return fleet.entry(fleet.keys.split(id as SplitId))!.value;
 }
 
 /** The owners a split had, in the order of its epochs; one that claimed it again counts again. */

@@ -6,6 +6,9 @@ import ts from 'typescript';
 /** One call of `test`; of a `test.each` the template. */
 export interface TestTitle {
   readonly file: string;
+  /** The title as it is written, and the names of all that surrounds it. */
+  readonly text: string;
+  readonly around: readonly string[];
   readonly isTemplate: boolean;
   /** Matches the title alone, or with the names of all that surrounds it before it. */
   readonly pattern: RegExp;
@@ -75,6 +78,8 @@ function titleOf(file: string, around: readonly Part[], own: Part): TestTitle {
   const before = around.map((part) => `${patternOf(part)} `).join('');
   return {
     file,
+    text: own.text,
+    around: around.map(({ text }) => text),
     isTemplate: [...around, own].some(({ isTemplate }) => isTemplate),
     pattern: new RegExp(`^(?:${before})?${patternOf(own)}$`, 'u'),
   };

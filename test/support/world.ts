@@ -2,10 +2,10 @@
  * What is around the workers of a fleet: a store and a time. In memory, time is stepped and everything happens at its exact
  * instant; on a real etcd (test/etcd/support/world.ts) time passes.
  */
-import type { Clock } from '../../src/base/clock.ts';
+import { type Clock, memoryStore, type MemoryStore, type Store } from '../../src/index.ts';
 import { virtualClock } from '../../src/base/virtual-clock.ts';
-import { memoryStore, type MemoryStore } from '../../src/store/memory.ts';
-import type { Store } from '../../src/store/port.ts';
+import type { EtcdStoreOptions } from '../../src/store/etcd/index.ts';
+import type { Entry } from '../../src/store/port.ts';
 
 /** The time of a fleet, in milliseconds. */
 export interface WorldClock extends Clock {
@@ -20,11 +20,14 @@ export interface WorldClock extends Clock {
 type ByHand = 'put' | 'remove' | 'expireSession' | 'compact' | 'reset';
 
 /** The store of a fleet and what a test may do to it by hand; that takes a moment where the store is a real one. */
-export type WorldStore = Omit<MemoryStore, ByHand | 'freezeExpiry'> & {
+export type WorldStore = Omit<MemoryStore, ByHand | 'freezeExpiry' | 'snapshot' | 'restore'> & {
   readonly [Name in ByHand]: (
     ...parameters: Parameters<MemoryStore[Name]>
   ) => ReturnType<MemoryStore[Name]> | Promise<ReturnType<MemoryStore[Name]>>;
 };
+
+/** How a worker is connected to a real etcd. */
+export type Connection = Partial<EtcdStoreOptions>;
 
 /** A store and a time for one fleet. */
 export interface World<S extends WorldStore = WorldStore> {
@@ -36,8 +39,10 @@ export interface World<S extends WorldStore = WorldStore> {
   readonly seed: number;
   /** How much later than due something may happen, on the clock of the fleet; 0 where time is stepped. */
   readonly slackMs: number;
-  /** The store as one worker is connected to it. */
-  connect(): Store & { readonly clusterId?: string };
+  /** What is stored at a key now. */
+  entry(key: string): Entry | undefined;
+  /** The store as one worker is connected to it; `how` where that can be chosen. */
+  connect(how?: Connection): Store & { readonly clusterId?: string };
   /** Moves time on between two looks at what happens. */
   step(ms: number): Promise<void>;
   /** Ends the world once `stops` is over, or when no more can be waited for it. */
@@ -54,6 +59,7 @@ export function memoryWorld(): World<MemoryStore> {
     prefix: 'test',
     seed: 1,
     slackMs: 0,
+    entry: (key) => store.dump(key).find((one) => one.key === key),
     connect: () => store,
     step: (ms) => clock.advance(ms),
     end: async (stops) => {

@@ -163,19 +163,19 @@ describe('interleavings of timers and events', () => {
     // Forced by its timer, and ended before it could be.
     expect([...seen].some((asked) => asked.includes('ALE'))).toBe(true);
     expect([...seen].some((asked) => /AE/.test(asked))).toBe(true);
-  }, 60_000);
+  });
 
   test('leader - does the work of a leader within its term alone', async () => {
     const seen = await explore('leader', () => undefined);
     expect([...seen].some((asked) => /Bw+T/.test(asked))).toBe(true);
     expect([...seen].some((asked) => /BT/.test(asked))).toBe(true);
-  }, 60_000);
+  });
 
   test('presence - announces nothing without a session, and nothing after its parting', async () => {
     const seen = await explore('presence', () => undefined);
     expect([...seen].some((asked) => asked.startsWith('PP'))).toBe(true);
     expect([...seen].some((asked) => /SA.*T/.test(asked))).toBe(true);
-  }, 60_000);
+  });
 
   test('the orders - refuse what must not be', () => {
     for (const wrong of ['GG', 'CGLA', 'GEA', 'GEE', 'AG'])

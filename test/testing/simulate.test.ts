@@ -23,7 +23,7 @@ describe('simulate', () => {
     expect(violations[0]!.text).toMatch(/^the handler of \w+ at epoch \d+ wrote order \d+ of \w+ /);
     const again = await simulate({ planner, handler: careless, seed: violations[0]!.seed });
     expect(again.violations).toEqual(violations);
-  }, 60_000);
+  });
 
   test('the same handler, looking first - keeps every promise', async () => {
     const { runs, violations, faults, commits } = await simulate({
@@ -35,7 +35,7 @@ describe('simulate', () => {
     expect({ runs, violations }).toEqual({ runs: 5, violations: [] });
     expect(commits).toBeGreaterThan(5 * 20);
     expect(Object.keys(faults).length).toBeGreaterThan(10);
-  }, 60_000);
+  });
 
   test('without faults - every split is worked through once, and none is taken over', async () => {
     const worked: string[] = [];
@@ -79,7 +79,7 @@ describe('simulate', () => {
     const report = await simulate({ planner, handler, faults: [], faultsMs: 20_000 });
     expect(report).toMatchObject({ faults: { kill: 1, block: 1 }, violations: [] });
     expect(report.takeovers).toBeGreaterThanOrEqual(1);
-  }, 30_000);
+  });
 
   test('a handler that never ends - is a job without a verdict', async () => {
     const handler: SimulatedHandler = (grant) =>
@@ -92,7 +92,7 @@ describe('simulate', () => {
     expect((await simulate({ ...options, finality: 'open', planner: open })).violations).toEqual(
       [],
     );
-  }, 60_000);
+  });
 
   test('bad options - are refused all at once, by name', async () => {
     const options = {

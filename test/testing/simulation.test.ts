@@ -21,7 +21,7 @@ describe('simulation', () => {
     const tally = await keepsItsPromises(seedsFrom(1, 4), 'full');
     const struck = Object.values(tally.faults).reduce((sum, count) => sum + count, 0);
     expect(struck).toBeGreaterThan(4 * 200);
-  }, 60_000);
+  });
 
   test('a seed - gives the same run each time, to the byte', async () => {
     for (const seed of [5, 6]) {
@@ -35,17 +35,17 @@ describe('simulation', () => {
         JSON.stringify(first.world.store.history()),
       );
     }
-  }, 60_000);
+  });
 
   test('a scenario - is plain JSON, and runs the same from its text', async () => {
     const scenario = scenarioOf(3, 'small');
     const copy = JSON.parse(JSON.stringify(scenario)) as Scenario;
     expect(await run(copy)).toEqual(await run(scenario));
-  }, 60_000);
+  });
 
   test('kept seeds - that once broke a promise keep it', async () => {
     await keepsItsPromises(KEPT_SEEDS, 'full');
-  }, 60_000);
+  });
 
   test.each(KEPT_SCENARIOS)('kept scenario - %s', async (_name, scenario) => {
     expect((await run(scenario)).violations).toEqual([]);

@@ -23,7 +23,8 @@ const COORDINATOR = [
 export const ROOMS = {
   base: ['node:perf_hooks', 'node:timers', 'node:crypto'],
   records: ['base'],
-  protocol: ['base', 'records'],
+  // Of the store the types alone: transactions are data.
+  protocol: ['base', 'records', 'store'],
   machines: ['xstate', 'base', 'records', 'protocol'],
   'machines/diagrams': ['xstate', 'elkjs', 'node:*', 'base', 'machines'],
   store: ['base', 'rxjs'],

@@ -12,7 +12,9 @@ const TRIES = 5;
 
 /** The store's revision. */
 export async function revisionNow(store: Store): Promise<Revision> {
-  return (await store.read({ keys: ['leasehold'] }, {}, CALL)).revision;
+  const answer = await store.read({ keys: ['leasehold'] }, {}, CALL);
+  if (answer.kind === 'tooLarge') throw new Error('one key is never too large');
+  return answer.revision;
 }
 
 /** Everything under a prefix, at a time when nobody writes there. */
@@ -26,7 +28,7 @@ export async function readAll(store: Store, prefix: string): Promise<Page['entri
       after === undefined ? read : { ...read, after },
       CALL,
     );
-    if (page.kind === 'compacted') continue;
+    if (page.kind !== 'page') continue;
     entries.push(...page.entries);
     if (!page.more) return entries;
   }
@@ -48,7 +50,7 @@ export async function deleteAll(store: Store, prefix: string): Promise<boolean> 
 async function deletePage(store: Store, prefix: string): Promise<boolean> {
   const read = { limit: PAGE_ENTRIES, keysOnly: true };
   const page = await store.read({ prefix }, read, CALL);
-  if (page.kind === 'compacted' || page.entries.length === 0) return page.kind === 'compacted';
+  if (page.kind !== 'page' || page.entries.length === 0) return page.kind !== 'page';
   const writes = page.entries.map(({ key }) => ({ delete: key }));
   await store.transact({ guard: [], txns: [{ compares: [], writes, onConflict: [] }] }, CALL);
   return true;

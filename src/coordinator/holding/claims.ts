@@ -3,8 +3,7 @@
  *
  * Rules: R1, R3, R12, R28, R30, R31, R40. A claim that lands is held only if the lease shows under the current session.
  */
-import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
-import { isLeaseholdError } from '../../base/errors.ts';
+import { ABSENT, type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { failBackoffMs, hasJustFailed } from '../../protocol/attempts.ts';
 import {
@@ -13,8 +12,10 @@ import {
   compareCandidates,
   decideClaim,
 } from '../../protocol/claim.ts';
+import { isHeld, settleClaim } from '../../protocol/settle.ts';
 import { claimedRecord } from '../../protocol/tenancy-records.ts';
-import { sameStamp, type Stamp } from '../../records/codec.ts';
+import { claimTxn } from '../../protocol/transactions.ts';
+import type { Stamp } from '../../records/codec.ts';
 import {
   leaseCodec,
   type LeaseRecord,
@@ -25,6 +26,7 @@ import {
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
+import { keepReading } from '../link/reading.ts';
 import type { Tenancy } from './tenancy.ts';
 
 /** What claims ask of the map of tenancies. */
@@ -40,7 +42,6 @@ export interface ClaimHooks {
 }
 
 const READ_SPLITS_MAX = 100;
-const READ_RETRY_MS = 200;
 
 interface SentClaim {
   readonly session: SessionId;
@@ -66,7 +67,7 @@ export class Claims {
     if (session === null || freeLanes <= 0) return;
     const candidates: { id: SplitId; claim: ClaimKind; tenancy: Tenancy }[] = [];
     for (const tenancy of waiting) {
-      if (tenancy.isStale || tenancy.reading !== null || tenancy.problem !== null) continue;
+      if (!tenancy.known.isKnown) continue;
       const decision = this.#decide(tenancy, session);
       if (decision?.kind === 'ended') this.#hooks.ended(tenancy);
       if (decision?.kind !== 'claim') continue;
@@ -85,15 +86,14 @@ export class Claims {
    * next one does not wait for it.
    */
   #isWorthReading(tenancy: Tenancy): boolean {
-    if (!tenancy.isStale) return false;
+    if (!tenancy.known.isOutdated) return false;
     const lease = this.#core.view.leases.get(tenancy.split);
     const isTaken = lease !== undefined && lease.record.owner !== this.#core.me;
-    return !isTaken || (tenancy.spec === null && tenancy.reading === null);
+    return !isTaken || tenancy.known.spec === null;
   }
 
   /** Sends the claim that the chart asked for. */
   send(tenancy: Tenancy): void {
-    tenancy.isClaiming = true;
     const session = this.#core.session.id;
     if (session === null) this.#lost(tenancy);
     else this.#put(tenancy, session);
@@ -102,7 +102,7 @@ export class Claims {
   /** True when only the attempts keep this worker from claiming. */
   isAtCap(tenancy: Tenancy): boolean {
     const session = this.#core.session.id;
-    if (session === null || tenancy.record === null) return false;
+    if (session === null || tenancy.known.record === null) return false;
     return this.#decide(tenancy, session)?.kind === 'atCap';
   }
 
@@ -110,7 +110,7 @@ export class Claims {
   #decide(tenancy: Tenancy, session: SessionId): ClaimDecision | null {
     const core = this.#core;
     const { split } = tenancy;
-    const record = tenancy.record!;
+    const record = tenancy.known.record!;
     if (core.view.unreadableLeases.has(split)) return null;
     const seen = core.view.leases.get(split);
     const lease = seen === undefined ? null : { owner: seen.record.owner, session: seen.session };
@@ -130,21 +130,21 @@ export class Claims {
   #isBackingOff(tenancy: Tenancy, record: SplitRecord): boolean {
     if (!hasJustFailed({ ...record, failedEpoch: record.lastFailure?.epoch ?? null })) return false;
     const backoffMs = failBackoffMs(record.attempts, this.#core.config.leaseDurationMs);
-    const goneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? tenancy.readAtMs;
+    const goneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? tenancy.known.readAtMs;
     const leftMs = goneAtMs + backoffMs - this.#core.clock.nowMs();
     if (leftMs <= 0) return false;
     this.#wakeIn(leftMs);
     return true;
   }
 
+  /** Makes a decision due; one timer is enough for all that wait. */
   #wakeIn(afterMs: number): void {
     const atMs = this.#core.clock.nowMs() + afterMs;
     if (atMs >= this.#wakeAtMs) return;
     this.#wakeAtMs = atMs;
-    this.#core.clock.setTimeout(() => {
+    this.#core.after(afterMs, () => {
       this.#wakeAtMs = Infinity;
-      this.#core.mailbox.post(() => undefined);
-    }, afterMs);
+    });
   }
 
   #read(tenancies: readonly Tenancy[]): void {
@@ -154,38 +154,22 @@ export class Claims {
   }
 
   #readSome(tenancies: readonly Tenancy[]): void {
-    const { keys, gate, mailbox, clock } = this.#core;
+    const { keys, gate } = this.#core;
     const wanted: string[] = [];
     const reading = {};
     for (const tenancy of tenancies) {
-      tenancy.reading = reading;
-      tenancy.isStale = false;
+      tenancy.known.reads(reading);
       wanted.push(keys.split(tenancy.split));
-      if (tenancy.spec === null) wanted.push(keys.spec(tenancy.split));
+      if (tenancy.known.spec === null) wanted.push(keys.spec(tenancy.split));
     }
-    gate.readKeys(wanted).then(
-      ({ entries }) => {
-        mailbox.post(() => {
-          for (const tenancy of tenancies) {
-            if (tenancy.reading !== reading) continue;
-            tenancy.reading = null;
-            this.#take(tenancy, entries);
-          }
-        });
+    const awaited = (): Tenancy[] => tenancies.filter(({ known }) => known.isReadBy(reading));
+    keepReading(this.#core, {
+      read: () => gate.readKeys(wanted),
+      take: ({ entries }) => {
+        for (const tenancy of awaited()) this.#take(tenancy, entries);
       },
-      (error: unknown) => {
-        if (!isLeaseholdError(error)) throw error;
-        clock.setTimeout(() => {
-          mailbox.post(() => {
-            for (const tenancy of tenancies) {
-              if (tenancy.reading !== reading) continue;
-              tenancy.reading = null;
-              tenancy.isStale = true;
-            }
-          });
-        }, READ_RETRY_MS);
-      },
-    );
+      isWanted: () => awaited().length > 0,
+    });
   }
 
   #take(tenancy: Tenancy, entries: ReadonlyMap<string, Entry>): void {
@@ -198,8 +182,8 @@ export class Claims {
         this.#leaveAlone(tenancy, specEntry.key, decoded.reason);
         return;
       }
-      tenancy.spec = decoded.record;
-    } else if (tenancy.spec === null) {
+      tenancy.known.spec = decoded.record;
+    } else if (tenancy.known.spec === null) {
       this.#leaveAlone(tenancy, keys.spec(tenancy.split), 'the spec is missing');
       return;
     }
@@ -213,8 +197,6 @@ export class Claims {
       this.#leaveAlone(tenancy, key, 'the record is missing');
       return false;
     }
-    if (tenancy.record !== null && compareDecimals(entry.modRevision, tenancy.revision) < 0)
-      return true;
     const decoded = splitCodec.decode(entry.value);
     if (decoded.kind !== 'record') {
       this.#leaveAlone(tenancy, key, decoded.reason);
@@ -224,17 +206,14 @@ export class Claims {
       this.#leaveAlone(tenancy, key, 'the status is of a newer version');
       return false;
     }
-    if (tenancy.record === null) tenancy.readAtMs = this.#core.clock.nowMs();
-    tenancy.record = decoded.record;
-    tenancy.revision = entry.modRevision;
-    tenancy.problem = null;
+    tenancy.known.found(decoded.record, entry.modRevision, this.#core.clock.nowMs());
     return true;
   }
 
   /** A split that cannot be read here is left alone, with one warning (R42). */
   #leaveAlone(tenancy: Tenancy, key: string, reason: string): void {
-    tenancy.problem = reason;
-    this.#core.view.warn(key, `is left alone: ${reason}`);
+    tenancy.known.fails(reason);
+    this.#core.warnings.warn(key, `is left alone: ${reason}`);
   }
 
   #put(tenancy: Tenancy, session: SessionId): void {
@@ -245,7 +224,7 @@ export class Claims {
       return;
     }
     const { split } = tenancy;
-    const record = claimedRecord(tenancy.record!, {
+    const record = claimedRecord(tenancy.known.record!, {
       owner: core.me,
       nonce: core.nonce,
       attempts: decision.attempts,
@@ -258,7 +237,7 @@ export class Claims {
       state: 'owned',
     };
     const sent: SentClaim = { session, record, lease: leaseCodec.encode(lease, stamp), stamp };
-    const txn = this.#txn(split, sent, tenancy.revision);
+    const txn = this.#txn(split, sent, tenancy.known.revision);
     core.batcher.enqueue({
       name: 'claim',
       isSessionBound: true,
@@ -274,24 +253,9 @@ export class Claims {
 
   #txn(split: SplitId, { session, record, lease, stamp }: SentClaim, revision: Revision): Txn {
     const { keys, view } = this.#core;
-    const splitKey = keys.split(split);
-    const leaseKey = keys.lease(split);
-    return {
-      compares: [
-        { key: splitKey, target: 'modRevision', equals: revision },
-        // Absent, or the one of an earlier session of ours at the revision seen (R12).
-        {
-          key: leaseKey,
-          target: 'modRevision',
-          equals: view.entry(leaseKey)?.modRevision ?? ABSENT,
-        },
-      ],
-      writes: [
-        { put: splitKey, value: splitCodec.encode(record, stamp), session: null },
-        { put: leaseKey, value: lease, session },
-      ],
-      onConflict: [splitKey, leaseKey],
-    };
+    const leaseRevision = view.entry(keys.lease(split))?.modRevision ?? ABSENT;
+    const values = { split: splitCodec.encode(record, stamp), lease };
+    return claimTxn(keys, split, values, { revision, leaseRevision, session });
   }
 
   #onAnswer(tenancy: Tenancy, sent: SentClaim, answer: WriteAnswer): void {
@@ -305,7 +269,7 @@ export class Claims {
       case 'refused':
         if (answer.error.kind !== 'fenced') this.#core.fatal(answer.error);
         // A session opened since is another one.
-        else if (this.#core.session.id === sent.session) this.#core.session.expire('gone');
+        else this.#core.session.gone(sent.session);
         this.#lost(tenancy);
         return;
       case 'abandoned':
@@ -320,22 +284,20 @@ export class Claims {
   #onConflict(tenancy: Tenancy, sent: SentClaim, answer: WriteAnswer & { kind: 'conflict' }): void {
     const [splitEntry = null, leaseEntry = null] = answer.found;
     const leaseNow = { entry: leaseEntry, revision: answer.revision };
-    const decoded = splitEntry === null ? undefined : splitCodec.decode(splitEntry.value);
-    if (decoded?.kind === 'record' && sameStamp(decoded.stamp, sent.stamp)) {
+    const epochBefore = tenancy.known.record?.epoch;
+    const decoded = splitEntry === null ? null : splitCodec.decode(splitEntry.value);
+    const meaning = settleClaim({ stamp: sent.stamp, epochBefore }, decoded);
+    if (meaning === 'landed') {
       this.#landed(tenancy, sent, splitEntry!.modRevision, leaseNow);
       return;
     }
     this.#core.view.found(this.#core.keys.lease(tenancy.split), leaseEntry, answer.revision);
-    const epochBefore = tenancy.record?.epoch;
     if (!this.#adopt(tenancy, splitEntry)) {
       this.#lost(tenancy);
       return;
     }
-    const { record } = tenancy;
-    const isUnchanged = record?.epoch === epochBefore && record?.status === 'runnable';
     const { session } = this.#core;
-    // A legal late commit of the last owner is adopted, and the claim goes out again at once (R30).
-    if (isUnchanged && session.id === sent.session && session.isValid()) {
+    if (meaning === 'again' && session.id === sent.session && session.isValid()) {
       this.#put(tenancy, sent.session);
       return;
     }
@@ -353,14 +315,12 @@ export class Claims {
     view.wrote(key, sent.lease, revision, sent.session);
     if (leaseNow !== undefined) view.found(key, leaseNow.entry, leaseNow.revision);
     this.#core.mailbox.requestDecision();
-    tenancy.isClaiming = false;
-    tenancy.record = sent.record;
-    tenancy.revision = revision;
-    tenancy.isStale = true;
+    tenancy.known.wrote(sent.record, revision);
+    tenancy.known.outdate();
     const shown = view.leases.get(tenancy.split);
     // Landed is not held: the lease must show under the session this worker has now (R3).
-    const isHeld = shown?.session === session.id && shown?.record.epoch === sent.record.epoch;
-    if (isHeld && session.isValid()) {
+    const isOurs = isHeld(shown, session.id, ({ epoch }) => epoch === sent.record.epoch);
+    if (isOurs && session.isValid()) {
       tenancy.began(sent.record, revision);
       tenancy.send({ type: 'claim.won' });
     } else {
@@ -370,7 +330,6 @@ export class Claims {
   }
 
   #lost(tenancy: Tenancy): void {
-    tenancy.isClaiming = false;
     tenancy.send({ type: 'claim.lost' });
     this.#core.mailbox.requestDecision();
   }

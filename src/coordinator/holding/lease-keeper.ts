@@ -5,8 +5,9 @@ import { compareDecimals } from '../../base/decimals.ts';
 import { isLeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { releasedRecord } from '../../protocol/tenancy-records.ts';
+import { markTxn, orphanTxn } from '../../protocol/transactions.ts';
 import { leaseCodec, type LeaseState, splitCodec } from '../../records/records.ts';
-import type { Entry, Txn } from '../../store/port.ts';
+import type { Entry } from '../../store/port.ts';
 import { NO_GUARD } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
@@ -28,9 +29,9 @@ export class LeaseKeeper {
     for (const [split, lease] of view.leases) {
       if (lease.session !== session.id) continue;
       const tenancy = tenancies.get(split);
-      const isHeld = tenancy !== undefined && (tenancy.isClaiming || tenancy.chart.hasTag('held'));
-      if (!isHeld) this.#dropOrphan(split, lease);
-      else if (tenancy.chart.hasTag('held')) this.mark(tenancy);
+      const isHeld = tenancy?.chart.hasTag('held') === true;
+      if (isHeld) this.mark(tenancy);
+      else if (tenancy?.chart.isIn('claiming') !== true) this.#dropOrphan(split, lease);
     }
   }
 
@@ -50,11 +51,7 @@ export class LeaseKeeper {
       isSessionBound: true,
       isDisposable: true,
       guard: NO_GUARD,
-      build: (): Txn => ({
-        compares: [{ key, target: 'modRevision', equals: seen.modRevision }],
-        writes: [{ put: key, value, session: id }],
-        onConflict: [],
-      }),
+      build: () => markTxn(key, value, { equals: seen.modRevision, session: id }),
       matters: () => core.session.id === id && !tenancy.chart.hasEnded,
       answered: (answer) => {
         tenancy.isMarking = false;
@@ -79,8 +76,8 @@ export class LeaseKeeper {
       },
       (error: unknown) => {
         // The next tick tries again.
-        if (!isLeaseholdError(error)) throw error;
         this.#droppingOrphans.delete(split);
+        if (!isLeaseholdError(error)) core.bug(error);
       },
     );
   }
@@ -88,7 +85,6 @@ export class LeaseKeeper {
   #putOrphan(split: SplitId, lease: Seen<LeaseRecord>, entry: Entry | undefined): void {
     const core = this.#core;
     const leaseKey = core.keys.lease(split);
-    const splitKey = core.keys.split(split);
     const decoded = entry === undefined ? undefined : splitCodec.decode(entry.value);
     const mine =
       decoded?.kind === 'record' &&
@@ -98,30 +94,14 @@ export class LeaseKeeper {
       compareDecimals(decoded.record.epoch, lease.record.epoch) === 0
         ? decoded.record
         : undefined;
-    const leaseUnchanged = {
-      key: leaseKey,
-      target: 'modRevision',
-      equals: lease.modRevision,
-    } as const;
-    const stamp = core.stamp();
-    const txn: Txn =
+    const released =
       mine === undefined
-        ? { compares: [leaseUnchanged], writes: [{ delete: leaseKey }], onConflict: [] }
+        ? null
         : {
-            compares: [
-              { key: splitKey, target: 'modRevision', equals: entry!.modRevision },
-              leaseUnchanged,
-            ],
-            writes: [
-              {
-                put: splitKey,
-                value: splitCodec.encode(releasedRecord(mine), stamp),
-                session: null,
-              },
-              { delete: leaseKey },
-            ],
-            onConflict: [],
+            value: splitCodec.encode(releasedRecord(mine), core.stamp()),
+            revision: entry!.modRevision,
           };
+    const txn = orphanTxn(core.keys, split, lease.modRevision, released);
     core.batcher.enqueue({
       name: 'orphan',
       isSessionBound: false,

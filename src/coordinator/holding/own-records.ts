@@ -1,50 +1,76 @@
 /** Owners look after themselves: what their records say now, read at each reconcile (R39). */
-import { compareDecimals } from '../../base/decimals.ts';
+import { compareDecimals, minRevision, nextRevision, type Revision } from '../../base/decimals.ts';
 import { isLeaseholdError } from '../../base/errors.ts';
 import { splitCodec } from '../../records/records.ts';
 import type { Entry } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
 import type { Tenancy } from './tenancy.ts';
 
-const READ_SPLITS_MAX = 100;
-
-/** Reads the records of `held`, and tells of each that is no longer of its tenancy's epoch. */
+/**
+ * Looks whether anybody wrote the records of `held`, and reads those that were written; tells of each that is no longer of
+ * its tenancy's epoch.
+ */
 export function checkOwnRecords(
   core: Core,
   held: readonly Tenancy[],
   fence: (tenancy: Tenancy) => void,
 ): void {
-  for (let start = 0; start < held.length; start += READ_SPLITS_MAX) {
-    checkSome(core, held.slice(start, start + READ_SPLITS_MAX), fence);
-  }
+  if (held.length === 0) return;
+  const { keys, gate, mailbox } = core;
+  const failed = (error: unknown): void => {
+    // The next reconcile looks again.
+    if (!isLeaseholdError(error)) core.bug(error);
+  };
+  const names = held.map(({ split }) => keys.split(split));
+  const minModRevision = nextRevision(oldestOf(held));
+  gate.readKeys(names, { keysOnly: true, minModRevision }).then(({ entries, count, revision }) => {
+    mailbox.post(() => {
+      // One that was deleted is not listed, and missed in the count.
+      const isComplete = count === names.length;
+      const written = held.filter(({ split, known }) => {
+        const entry = entries.get(keys.split(split));
+        if (entry === undefined) return !isComplete;
+        return compareDecimals(entry.modRevision, known.revision) > 0;
+      });
+      const isWritten = new Set(written);
+      for (const tenancy of held) {
+        if (!isWritten.has(tenancy)) tenancy.known.verified(revision);
+      }
+      readThem(core, written, fence, failed);
+    });
+  }, failed);
 }
 
-function checkSome(
+/** Everything was known of all of them at this revision. */
+function oldestOf(held: readonly Tenancy[]): Revision {
+  return held.map(({ known }) => known.verifiedAt).reduce(minRevision);
+}
+
+function readThem(
   core: Core,
   tenancies: readonly Tenancy[],
   fence: (tenancy: Tenancy) => void,
+  failed: (error: unknown) => void,
 ): void {
+  if (tenancies.length === 0) return;
   const { keys, gate, mailbox } = core;
-  gate.readKeys(tenancies.map((tenancy) => keys.split(tenancy.split))).then(
-    ({ entries, revision }) => {
+  gate
+    .readKeys(tenancies.map((tenancy) => keys.split(tenancy.split)))
+    .then(({ entries, revision }) => {
       mailbox.post(() => {
         for (const tenancy of tenancies) {
           // Written since: the answer to that write has told more than this reading.
-          if (tenancy.epoch === null || compareDecimals(tenancy.revision, revision) > 0) continue;
+          if (tenancy.epoch === null || compareDecimals(tenancy.known.revision, revision) > 0)
+            continue;
           if (!isStillOwned(core, tenancy, entries.get(keys.split(tenancy.split)))) fence(tenancy);
         }
       });
-    },
-    (error: unknown) => {
-      // The next reconcile reads again.
-      if (!isLeaseholdError(error)) throw error;
-    },
-  );
+    }, failed);
 }
 
 function isStillOwned(core: Core, tenancy: Tenancy, entry: Entry | undefined): boolean {
   if (entry === undefined) {
-    core.view.warn(core.keys.split(tenancy.split), 'was deleted while it is owned');
+    core.warnings.warn(core.keys.split(tenancy.split), 'was deleted while it is owned');
     return false;
   }
   const decoded = splitCodec.decode(entry.value);

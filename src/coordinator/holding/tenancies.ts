@@ -50,7 +50,6 @@ export class Tenancies {
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
   readonly #refused: RefusedSplits;
-  #isStopping = false;
   readonly released: string[] = [];
   readonly forced: string[] = [];
 
@@ -91,7 +90,7 @@ export class Tenancies {
   get heldCount(): number {
     let count = 0;
     for (const tenancy of this.#bySplit.values()) {
-      if (tenancy.isClaiming || tenancy.chart.hasTag('held')) count += 1;
+      if (isInHand(tenancy)) count += 1;
     }
     return count;
   }
@@ -99,7 +98,7 @@ export class Tenancies {
   /** True while some handler may still commit, or a claim is on its way. */
   get hasHandlers(): boolean {
     for (const tenancy of this.#bySplit.values()) {
-      if (tenancy.isClaiming || tenancy.chart.hasTag('mayCommit')) return true;
+      if (tenancy.chart.isIn('claiming') || tenancy.mayCommit) return true;
     }
     return false;
   }
@@ -113,16 +112,16 @@ export class Tenancies {
   mayReclaim(split: SplitId): boolean {
     const tenancy = this.#bySplit.get(split);
     if (tenancy === undefined || tenancy.chart.hasTag('held')) return false;
-    if (tenancy.problem !== null || this.#over.has(split)) return false;
-    const isUnknown = tenancy.isStale || tenancy.reading !== null;
-    return isUnknown || tenancy.isClaiming || !this.#claims.isAtCap(tenancy);
+    const { known, chart } = tenancy;
+    if (known.problem !== null || this.#over.has(split)) return false;
+    return known.isAwaited || chart.isIn('claiming') || !this.#claims.isAtCap(tenancy);
   }
 
   /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
   advance(): void {
     this.#refused.expire();
     this.#reconcile();
-    if (this.#hooks.mayClaim() && !this.#isStopping && !this.#core.view.isPaused) {
+    if (this.#hooks.mayClaim() && !this.#core.view.isPaused) {
       const waiting = [...this.#bySplit.values()].filter((tenancy) =>
         tenancy.chart.isIn('awaiting'),
       );
@@ -143,6 +142,19 @@ export class Tenancies {
     }
   }
 
+  /** Leases of others, for splits that wait until they are gone (R24). */
+  awaitedLeases(): string[] {
+    const { view, session, keys } = this.#core;
+    return [...this.#bySplit.values()]
+      .filter(({ chart }) => chart.isIn('awaiting'))
+      .map(({ split }) => split)
+      .filter((split) => {
+        const lease = view.leases.get(split);
+        return lease !== undefined && lease.session !== session.id;
+      })
+      .map((split) => keys.lease(split));
+  }
+
   /** The lease of a split changed in the store. */
   leaseChanged(split: SplitId, change: Change): void {
     if (change.entry === null) this.#leaseGoneAtMs.set(split, this.#core.clock.nowMs());
@@ -150,13 +162,18 @@ export class Tenancies {
     const tenancy = this.#bySplit.get(split);
     if (tenancy === undefined) return;
     if (!tenancy.chart.hasTag('held')) {
-      tenancy.isStale = true;
+      const isTaken =
+        change.entry !== null && this.#core.view.leases.get(split)?.record.owner !== this.#core.me;
+      // While somebody has it, it need not be read again; what is being read has the spec, which never changes.
+      if (!isTaken || !tenancy.known.isBeingRead) tenancy.known.outdate();
       return;
     }
     // After a stall the delete may be heard before the deadline fires; the stall is what ended the tenancy then (R31).
     if (!this.#core.session.isValid()) return;
     if (change.entry === null) tenancy.send({ type: 'lease.deleted' });
-    else if (change.entry.session !== this.#core.session.id) this.#fence(tenancy);
+    else if (change.entry.session !== this.#core.session.id) {
+      tenancy.send({ type: 'tenancy.fenced' });
+    }
   }
 
   /** A split was parked, or an operator put it back. */
@@ -165,7 +182,7 @@ export class Tenancies {
     if (isParked) tenancy?.send({ type: 'split.ended' });
     else {
       this.#over.delete(split);
-      if (tenancy !== undefined) tenancy.isStale = true;
+      tenancy?.known.outdate();
     }
   }
 
@@ -186,7 +203,6 @@ export class Tenancies {
 
   /** The worker is leaving: everything is asked back, nothing more is claimed. */
   stopAll(): void {
-    this.#isStopping = true;
     for (const tenancy of [...this.#bySplit.values()]) this.#withdraw(tenancy, 'stopping');
   }
 
@@ -211,14 +227,13 @@ export class Tenancies {
   /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
   giveUp(ask: Ask): void {
     const tenancy = this.#find(ask.split, ask.epoch);
-    if (tenancy?.mayCommit === true && !this.#isStopping) this.#refused.givenUp(ask.split);
+    if (tenancy?.mayCommit === true && !this.#core.isLeaving()) this.#refused.givenUp(ask.split);
     this.#endBy(ask, { type: 'split.release' });
   }
 
   /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
   drained(ask: Ask): void {
-    const isOwned = this.#bySplit.get(ask.split)?.chart.isIn('held.owned') === true;
-    this.#endBy(ask, { type: isOwned ? 'split.release' : 'drain.finished' });
+    this.#endBy(ask, { type: 'drain.finished' });
   }
 
   /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
@@ -238,11 +253,10 @@ export class Tenancies {
 
   /** Reads the records of everything held: a higher epoch means another owner (R39). */
   checkOwnRecords(): void {
-    for (const tenancy of this.#bySplit.values())
-      if (tenancy.problem !== null) tenancy.isStale = true;
+    for (const { known } of this.#bySplit.values()) if (known.problem !== null) known.outdate();
     const held = [...this.#bySplit.values()].filter((tenancy) => tenancy.chart.hasTag('held'));
     checkOwnRecords(this.#core, held, (tenancy) => {
-      this.#fence(tenancy);
+      tenancy.send({ type: 'tenancy.fenced' });
     });
   }
 
@@ -250,7 +264,7 @@ export class Tenancies {
   close(): readonly string[] {
     const unsettled: string[] = [];
     for (const tenancy of [...this.#bySplit.values()]) {
-      if (tenancy.isClaiming || tenancy.chart.hasTag('held')) unsettled.push(tenancy.split);
+      if (isInHand(tenancy)) unsettled.push(tenancy.split);
       tenancy.send({ type: 'session.expired' });
       tenancy.chart.stop();
     }
@@ -261,15 +275,18 @@ export class Tenancies {
     const { view, me } = this.#core;
     const assignment = view.assignments.get(me);
     const named = new Set(assignment?.record.splits ?? []);
+    if (this.#core.isLeaving()) return;
     for (const tenancy of [...this.#bySplit.values()]) {
-      if (this.#isStopping) continue;
+      // Its last write is decided; whether it is wanted again concerns the next tenancy.
+      if (tenancy.chart.isIn('held.closing')) continue;
       const isNamed =
         assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);
-      if (view.isPaused) this.#withdraw(tenancy, 'paused');
-      else if (!isNamed) this.#withdraw(tenancy, 'unassigned');
-      else this.#regain(tenancy);
+      const isWanted = tenancy.chart.hasTag('wanted');
+      if (view.isPaused || !isNamed) {
+        if (isWanted) this.#withdraw(tenancy, view.isPaused ? 'paused' : 'unassigned');
+      } else if (!isWanted) this.#regain(tenancy);
     }
-    if (this.#isStopping || view.isPaused || !this.#hooks.mayClaim()) return;
+    if (view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
       if (isOpen && !this.#refused.has(split)) this.#open(split);
@@ -289,15 +306,11 @@ export class Tenancies {
   }
 
   #withdraw(tenancy: Tenancy, reason: WithdrawalReason): void {
-    if (tenancy.withdrawnFor === reason || tenancy.withdrawnFor === 'stopping') return;
-    tenancy.withdrawnFor = reason;
     const atMs = this.#core.clock.nowMs();
     tenancy.send({ type: 'assignment.withdrawn', reason, atMs });
   }
 
   #regain(tenancy: Tenancy): void {
-    if (tenancy.withdrawnFor === null) return;
-    tenancy.withdrawnFor = null;
     tenancy.send({ type: 'assignment.regained', atMs: this.#core.clock.nowMs() });
   }
 
@@ -317,8 +330,9 @@ export class Tenancies {
       this.#unclearedEnds.note(split, epoch, true);
     }
     // What was handed back before has no place in the report, and would grow for as long as the worker lives.
-    if (this.#isStopping) {
-      if (state === 'released' && tenancy.wasGranted) this.released.push(split);
+    if (this.#core.isLeaving()) {
+      const { wasGranted } = tenancy.chart.context;
+      if (state === 'released' && wasGranted) this.released.push(split);
       if (state === 'lostRevoked') this.forced.push(split);
     }
     tenancy.finish();
@@ -370,8 +384,9 @@ export class Tenancies {
   #waivesAttempt(split: SplitId, record: SplitRecord): boolean {
     return record.nonce === this.#core.nonce && this.#unclearedEnds.waives(split, record.epoch);
   }
+}
 
-  #fence(tenancy: Tenancy): void {
-    if (!tenancy.isHandingBack) tenancy.send({ type: 'tenancy.fenced' });
-  }
+/** The split's lease is, or may be, this worker's. */
+function isInHand({ chart }: Tenancy): boolean {
+  return chart.hasTag('held') || chart.isIn('claiming');
 }

@@ -50,7 +50,10 @@ export function provideTenancy({
       }),
       loseGrant: ({ context, event }) => {
         const tenancy = find(context.split);
-        if (tenancy !== undefined) lose(core, tenancy, lossReasonOf(event));
+        // Told once: a tenancy may be forced away and then fenced, or never have been handed out.
+        if (tenancy !== undefined && context.isGranted) {
+          lose(core, tenancy, lossReasonOf(event));
+        }
       },
       markLease: effect((tenancy) => {
         // The state to show is the one the chart is in after this step.
@@ -66,10 +69,8 @@ export function provideTenancy({
 }
 
 function grant(core: Core, tenancy: Tenancy): void {
-  const { split, spec, record, epoch } = tenancy;
-  tenancy.hasGrant = true;
-  tenancy.wasGranted = true;
-  tenancy.mayCommit = true;
+  const { split, epoch } = tenancy;
+  const { spec, record } = tenancy.known;
   core.log.info('split.gained', 'gained a split', { split, epoch });
   core.events.emit({
     type: 'gained',
@@ -80,7 +81,6 @@ function grant(core: Core, tenancy: Tenancy): void {
 }
 
 function ask(core: Core, tenancy: Tenancy, context: TenancyContext): void {
-  tenancy.hasEverDrained = true;
   const { split, epoch } = tenancy;
   core.events.emit({
     type: 'revokeRequested',
@@ -91,9 +91,7 @@ function ask(core: Core, tenancy: Tenancy, context: TenancyContext): void {
   });
 }
 
-/** Told once: a tenancy may be forced away and then fenced. */
 function lose(core: Core, tenancy: Tenancy, reason: LossReason): void {
-  if (!tenancy.hasGrant) return;
   tenancy.lose();
   const { split, epoch } = tenancy;
   core.log.warn('split.lost', 'lost a split', { split, epoch, reason });
@@ -103,6 +101,7 @@ function lose(core: Core, tenancy: Tenancy, reason: LossReason): void {
 function lossReasonOf(event: TenancyEvent): LossReason {
   switch (event.type) {
     case 'tenancy.fenced':
+    case 'ending.refused':
       return 'fenced';
     case 'session.expired':
     case 'lease.deleted':

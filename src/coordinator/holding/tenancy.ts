@@ -7,83 +7,70 @@
  */
 import type {
   Ending,
+  TenancyContext,
   TenancyEvent,
-  WithdrawalReason,
 } from '../../../machines/tenancy/tenancy.events.ts';
-import { ABSENT, type Epoch, type Revision } from '../../base/decimals.ts';
+import type { Epoch, Revision } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
-import { settleConflict } from '../../protocol/settle.ts';
+import { isHandedBack, settleConflict } from '../../protocol/settle.ts';
 import {
   committedRecord,
   compareWatermarks,
+  endedRecord,
   type Progress,
+  withState,
 } from '../../protocol/tenancy-records.ts';
-import { type SpecRecord, type SplitRecord, splitCodec } from '../../records/records.ts';
-import type { Entry, Key } from '../../store/port.ts';
+import { progressTxn } from '../../protocol/transactions.ts';
+import { type SplitRecord, splitCodec } from '../../records/records.ts';
+import type { Entry, Key, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
+import { SplitKnowledge } from './split-knowledge.ts';
 import {
-  endedRecord,
   type EndingRequest,
   merged,
   type PendingCommit,
   type SentWrite,
-  tenancyTxn,
   type Waiter,
   waitersOf,
-  withState,
 } from './tenancy-writes.ts';
+
+/** Where the one write of a tenancy that is under way stands (R38). */
+type Line =
+  | { readonly kind: 'idle' }
+  /** In line; what it will be is built when its turn comes. */
+  | { readonly kind: 'queued' }
+  | { readonly kind: 'sent'; readonly write: SentWrite };
+
+const IDLE: Line = { kind: 'idle' };
+const QUEUED: Line = { kind: 'queued' };
 
 export class Tenancy {
   readonly split: SplitId;
   /** Of the split's record. */
   readonly key: Key;
+  /** What is known of the split. */
+  readonly known = new SplitKnowledge();
   readonly #core: Core;
   readonly #onEnded: (tenancy: Tenancy) => void;
-  chart!: RunningChart<TenancyEvent>;
-
-  /** The split's record at `revision`; null until it was read. */
-  record: SplitRecord | null = null;
-  revision: Revision = ABSENT;
-  spec: SpecRecord | null = null;
-  /** The record must be read again before it is decided on. */
-  isStale = true;
-  /** The newest reading on its way; what an older one answers is ignored. */
-  reading: object | null = null;
-  /** Monotonic time of the first reading. */
-  readAtMs = 0;
-  /** Why the split cannot be worked on here; it is left alone and blocks the verdict (R42). */
-  problem: string | null = null;
-  isClaiming = false;
-  /** What the chart was last told about being wanted. */
-  withdrawnFor: WithdrawalReason | null = null;
+  chart!: RunningChart<TenancyEvent, TenancyContext>;
 
   /** The epoch of this tenancy; null before a claim was won. */
   epoch: Epoch | null = null;
-  hasGrant = false;
-  wasGranted = false;
-  mayCommit = false;
-  hasEverDrained = false;
+  /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
-  #isWriting = false;
-  /** Stands in line for whatever is to be written next: there is one write at a time (R38). */
+  #line: Line = IDLE;
   readonly #item: WriteItem;
-  /** The write on its way; null while none was built. */
-  #sent: SentWrite | null = null;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
   #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
   #ending: EndingRequest | null = null;
-  /** The split is handed back, or was failed: the answer to that write decides, not who is seen to have it since (R4). */
-  isHandingBack = false;
-  /** A send of that write was not answered: it may have landed. */
-  #isHandbackUnknown = false;
 
   constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
     this.#core = core;
@@ -94,21 +81,23 @@ export class Tenancy {
       name: 'progress',
       isSessionBound: false,
       guard: NO_GUARD,
-      build: () => {
-        this.#sent = this.#nextWrite();
-        return this.#sent === null ? null : tenancyTxn(core, this, this.#sent);
-      },
+      build: () => this.#build(),
       matters: () => !this.chart.hasEnded,
       answered: (answer) => {
-        const sent = this.#sent;
-        this.#sent = null;
-        this.#isWriting = false;
-        this.#onAnswer(answer, sent);
+        const line = this.#line;
+        this.#line = IDLE;
+        this.#onAnswer(answer, line.kind === 'sent' ? line.write : null);
       },
       failed: (error) => {
-        if (error.kind === 'indeterminate' && this.isHandingBack) this.#isHandbackUnknown = true;
+        const isEnding = this.#line.kind === 'sent' && this.#line.write.ending !== null;
+        if (error.kind === 'indeterminate' && isEnding) this.send({ type: 'ending.unanswered' });
       },
     };
+  }
+
+  /** True while the source may commit, complete or fail. */
+  get mayCommit(): boolean {
+    return this.chart.hasTag('mayCommit');
   }
 
   /** Hands the chart an event; its owner is told when that ended the tenancy. */
@@ -119,8 +108,7 @@ export class Tenancy {
 
   /** The claim landed and is held: commits go from here. */
   began(record: SplitRecord, revision: Revision): void {
-    this.record = record;
-    this.revision = revision;
+    this.known.wrote(record, revision);
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
     this.#acceptedWatermark = record.watermark;
@@ -164,7 +152,6 @@ export class Tenancy {
   end(kind: Ending): void {
     const wish = this.#wish;
     this.#wish = null;
-    this.mayCommit = false;
     const waiters = wish === null ? [] : [wish.waiter];
     let progress = wish?.progress ?? null;
     const pending = this.#pending;
@@ -181,8 +168,6 @@ export class Tenancy {
 
   /** The tenancy is over: whoever still waits is told that nothing more is known. */
   finish(): void {
-    this.mayCommit = false;
-    this.hasGrant = false;
     this.#dropPending();
     const ending = this.#ending;
     this.#ending = null;
@@ -191,10 +176,8 @@ export class Tenancy {
     this.#wish = null;
   }
 
-  /** Losing the grant refuses local commits at once (R33). */
+  /** Losing the grant refuses what is not written (R33). */
   lose(): void {
-    this.hasGrant = false;
-    this.mayCommit = false;
     this.#dropPending();
   }
 
@@ -232,14 +215,25 @@ export class Tenancy {
 
   /** Sends the next write if none is on its way: the unsent commit first, then the ending. */
   #pump(): void {
-    if (this.#isWriting || this.chart.hasEnded) return;
+    if (this.#line.kind !== 'idle' || this.chart.hasEnded) return;
     if (this.#pending === null && this.#ending === null) return;
-    this.#isWriting = true;
+    this.#line = QUEUED;
     this.#core.batcher.enqueue(this.#item);
   }
 
+  #build(): Txn | null {
+    const write = this.#nextWrite();
+    if (write === null) return null;
+    this.#line = { kind: 'sent', write };
+    if (write.ending !== null) this.send({ type: 'ending.sent' });
+    const { split, key } = this;
+    const ends = write.ending !== null;
+    const where = { split, key, revision: this.known.revision };
+    return progressTxn(this.#core.keys, where, { record: write.record, stamp: write.stamp, ends });
+  }
+
   #nextWrite(): SentWrite | null {
-    const record = this.record!;
+    const record = this.known.record!;
     const stamp = this.#core.stamp();
     const commit = this.#pending;
     if (commit !== null) {
@@ -250,13 +244,13 @@ export class Tenancy {
     }
     const ending = this.#ending;
     if (ending === null) return null;
-    this.isHandingBack = ending.kind !== 'complete';
-    return {
-      record: endedRecord(this.#core, record, ending, this.#startWatermark),
-      stamp,
-      ending,
-      commit: null,
-    };
+    const { me: by, config } = this.#core;
+    const next = endedRecord(record, ending, {
+      startWatermark: this.#startWatermark,
+      by,
+      maxAttempts: config.maxAttempts,
+    });
+    return { record: next, stamp, ending, commit: null };
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
@@ -280,12 +274,11 @@ export class Tenancy {
   }
 
   #landed(sent: SentWrite, revision: Revision): void {
-    this.record = sent.record;
-    this.revision = revision;
+    this.known.wrote(sent.record, revision);
     if (sent.ending === null) {
       for (const waiter of waitersOf(sent)) waiter.resolve();
       // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.
-      if (this.hasEverDrained) this.send({ type: 'progress.landed' });
+      if (this.chart.isIn('held.cancelledDrain')) this.send({ type: 'progress.landed' });
       this.#pump();
       return;
     }
@@ -316,16 +309,12 @@ export class Tenancy {
         this.#landed({ ...sent, record: meaning.record }, found!.modRevision);
         return;
       case 'adopt':
-        this.#isHandbackUnknown = false;
-        this.record = meaning.record;
-        this.revision = found!.modRevision;
+        this.known.wrote(meaning.record, found!.modRevision);
         this.#again(sent);
         return;
       case 'fenced':
-        if (meaning.warning !== null) core.view.warn(this.key, meaning.warning);
-        // After an unanswered send the hand-back has landed, and somebody else has the split since (R4).
-        if (meaning.warning === null && this.#isHandbackUnknown) this.#ended(sent);
-        else this.#fenced(sent);
+        if (meaning.warning !== null) core.warnings.warn(this.key, meaning.warning);
+        this.#superseded(sent, meaning.warning !== null);
         return;
     }
   }
@@ -352,9 +341,16 @@ export class Tenancy {
     this.#pump();
   }
 
-  #fenced(sent: SentWrite): void {
+  /** The record is somebody else's, or ended; `isStrange` when nothing of this protocol explains it. */
+  #superseded(sent: SentWrite, isStrange: boolean): void {
+    const { ending } = sent;
+    const mayHaveLanded = this.chart.hasTag('mayHaveLanded') && !isStrange;
+    if (ending !== null && isHandedBack(ending.kind === 'complete', mayHaveLanded)) {
+      this.#ended(sent);
+      return;
+    }
     for (const waiter of waitersOf(sent)) waiter.reject(this.fencedError());
-    this.send({ type: 'tenancy.fenced' });
+    this.send({ type: ending === null ? 'tenancy.fenced' : 'ending.refused' });
   }
 
   #onRefused(sent: SentWrite | null, error: LeaseholdError): void {
@@ -364,7 +360,7 @@ export class Tenancy {
       code: error.code,
     });
     // An ending refused for good would leave a renewed orphan: closing the session frees the lease (R12).
-    if (sent?.ending !== null) this.#core.session.expire('closed');
+    if (sent?.ending !== null) this.#core.session.abandon('closed');
     this.#core.fatal(error);
   }
 }

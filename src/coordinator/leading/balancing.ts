@@ -9,7 +9,7 @@ import type { Timer } from '../../base/clock.ts';
 import { ABSENT, compareDecimals } from '../../base/decimals.ts';
 import type { InstanceId, SplitId } from '../../base/ids.ts';
 import { assign, type AssignableSplit, currentOwner } from '../../protocol/assign.ts';
-import { failBackoffMs, hasJustFailed, isAtCap } from '../../protocol/attempts.ts';
+import { failBackoffMs, hasJustFailed } from '../../protocol/attempts.ts';
 import {
   NO_REFUSALS,
   type RefusalState,
@@ -19,10 +19,10 @@ import {
 import { type OwnedSplit, withheldSplits } from '../../protocol/withheld.ts';
 import { assignmentCodec } from '../../records/records.ts';
 import type { Core } from '../link/core.ts';
-import { freeSlots } from './idle-splits.ts';
+import { freeSlots } from '../../protocol/idle-splits.ts';
 import type { Member, Peers } from '../membership/peers.ts';
 import type { IndexedSplit } from './split-index.ts';
-import { mayReturn } from './split-reader.ts';
+import { isLostNow } from './split-reader.ts';
 import type { Term } from './term.ts';
 
 const DECISION_INTERVAL_MS = 200;
@@ -49,6 +49,12 @@ export class Balancing {
     this.inputsChanged();
   }
 
+  /** The term is over. */
+  stop(): void {
+    if (this.#lookTimer !== undefined) this.#core.clock.clearTimeout(this.#lookTimer);
+    this.#lookTimer = undefined;
+  }
+
   inputsChanged(): void {
     const sinceMs = this.#core.clock.nowMs() - this.#decidedAtMs;
     this.#send({ type: 'inputs.changed', delayMs: Math.max(0, DECISION_INTERVAL_MS - sinceMs) });
@@ -58,8 +64,10 @@ export class Balancing {
   balance(term: Term): void {
     this.#decidedAtMs = this.#core.clock.nowMs();
     const { view, me } = this.#core;
-    // A leader whose own presence was deleted is there all the same: it decides once it is announced again (R15).
-    const mayDecide = term.isReady && !view.isPaused && view.presences.has(me);
+    // A leader whose own presence was deleted is there all the same: it decides once it is announced again (R15), or is
+    // gone as any other worker would be.
+    const isThere = view.presences.has(me) || this.#peers.isGone(me);
+    const mayDecide = !view.isPaused && isThere;
     const writes = mayDecide ? this.#decide(term) : [];
     void Promise.all(writes).then((landed) => {
       this.#core.mailbox.post(() => {
@@ -113,7 +121,8 @@ export class Balancing {
     for (const split of engaged.values()) {
       if (split.owner === null) idleCount += 1;
       const leaseOwner = view.leases.get(split.id)?.record.owner ?? null;
-      if (!view.leases.has(split.id) && this.#isAtItsEnd(split)) continue;
+      // One more claim would be one too many: out of the pool (R28).
+      if (!view.leases.has(split.id) && isLostNow(this.#core, this.#peers, split)) continue;
       const recordOwner = leaseOwner ?? split.owner;
       owned.push({ id: split.id, owner: recordOwner });
       const published = assignees.get(split.id) ?? null;
@@ -150,15 +159,6 @@ export class Balancing {
       }
     }
     return engaged;
-  }
-
-  /** One more claim would quarantine it: out of the pool, unless its own process may take it back for free (R28). */
-  #isAtItsEnd(split: IndexedSplit): boolean {
-    return (
-      split.owner !== null &&
-      isAtCap(split.attempts + 1, this.#core.config.maxAttempts) &&
-      !mayReturn(this.#core, this.#peers, split)
-    );
   }
 
   /**
@@ -233,18 +233,11 @@ export class Balancing {
   }
 
   #lookAgain(afterMs: number | null): void {
-    const { clock, mailbox } = this.#core;
-    if (this.#lookTimer !== undefined) clock.clearTimeout(this.#lookTimer);
-    this.#lookTimer = undefined;
+    this.stop();
     if (afterMs === null) return;
-    this.#lookTimer = clock.setTimeout(
-      () => {
-        mailbox.post(() => {
-          this.inputsChanged();
-        });
-      },
-      Math.max(0, afterMs),
-    );
+    this.#lookTimer = this.#core.after(Math.max(0, afterMs), () => {
+      this.inputsChanged();
+    });
   }
 
   /** Writes one assignment, or deletes it when `splits` is null; false when somebody else had changed it. */

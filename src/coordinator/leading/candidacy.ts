@@ -1,6 +1,6 @@
 /**
  * When a worker stands for election: candidates come one after the other, by the order of their announcements, and again
- * each third of a lease while nobody leads; one that resigned for cause waits (R18, R20).
+ * each third of a lease while nobody leads; one that resigned for cause rests first (R18, R20).
  */
 import { isLeaseholdError } from '../../base/errors.ts';
 import { hash32 } from '../../base/hash.ts';
@@ -9,7 +9,7 @@ import type { Core } from '../link/core.ts';
 import { joinJob } from '../membership/join.ts';
 import type { Peers } from '../membership/peers.ts';
 
-const READ_RETRY_MS = 200;
+const SEEK_PAUSE_MS = 200;
 /** A term of more leases than this wipes the slate of earlier resignations clean: as long as the longest pause. */
 const GOOD_TERM_LEASES = 10;
 
@@ -17,12 +17,9 @@ export class Candidacy {
   readonly #core: Core;
   readonly #peers: Peers;
   readonly #seed: number;
-  #vacancyTries = 0;
+  /** Turns in this vacancy: the first goes by rank. */
+  #turns = 0;
   #resignations = 0;
-  #standsAgainAtMs = 0;
-  #isEnsuringPlan = false;
-  /** The chart's candidacy timer runs. */
-  isArmed = false;
 
   constructor(core: Core, peers: Peers) {
     this.#core = core;
@@ -30,56 +27,40 @@ export class Candidacy {
     this.#seed = hash32(0, core.me);
   }
 
-  /** Somebody leads. */
+  /** Somebody leads: the next vacancy is a new one. */
   leaderSeen(): void {
-    this.#vacancyTries = 0;
-    this.isArmed = false;
+    this.#turns = 0;
   }
 
-  /** The delay of the next candidacy, first by rank; null while there is no plan to lead. */
-  nextDelayMs(): number | null {
-    const { clock, config, view, me } = this.#core;
-    if (view.plan.kind !== 'seen') {
-      this.#ensurePlan();
-      return null;
-    }
+  /** How long to wait for the next turn. */
+  nextDelayMs(): number {
+    const { config, me } = this.#core;
     const { leaseDurationMs } = config;
+    const turn = this.#turns;
+    this.#turns += 1;
+    if (turn > 0) return jitter(this.#seed, turn, leaseDurationMs / 3);
     const rank = this.#peers.members().findIndex((member) => member.instance === me);
-    const delayMs =
-      this.#vacancyTries === 0
-        ? candidacyDelayMs(Math.max(0, rank), leaseDurationMs)
-        : jitter(this.#seed, this.#vacancyTries, leaseDurationMs / 3);
-    this.#vacancyTries += 1;
-    this.isArmed = true;
-    return Math.max(delayMs, this.#standsAgainAtMs - clock.nowMs());
+    return candidacyDelayMs(Math.max(0, rank), leaseDurationMs);
   }
 
-  /** A term ended for cause: no candidacy for one lease, doubling to ten, and `holdOffMs` at least (R18). */
-  resigned(termStartedAtMs: number, holdOffMs: number): void {
+  /** How long to rest after a term given up for cause: one lease, doubling to ten, and `leastMs` at least (R18). */
+  restMs(termStartedAtMs: number, leastMs: number): number {
     const { clock, config } = this.#core;
     const ledForMs = clock.nowMs() - termStartedAtMs;
     // A long good term makes up for the bad ones before it.
     this.#resignations =
       ledForMs > GOOD_TERM_LEASES * config.leaseDurationMs ? 1 : this.#resignations + 1;
-    const pauseMs = resignationPauseMs(this.#resignations, config.leaseDurationMs);
-    this.#standsAgainAtMs = clock.nowMs() + Math.max(pauseMs, holdOffMs);
+    return Math.max(leastMs, resignationPauseMs(this.#resignations, config.leaseDurationMs));
   }
 
-  /** No plan and no leader: it is created again, unless records prove that it was lost (R42). */
-  #ensurePlan(): void {
-    const { view, mailbox, clock } = this.#core;
-    if (view.plan.kind !== 'absent' || this.#isEnsuringPlan) return;
-    this.#isEnsuringPlan = true;
+  /** No plan and no leader: it is created again, unless records prove that it was lost (R42). Always answers. */
+  seekPlan(sought: () => void): void {
     const later = (): void => {
-      clock.setTimeout(() => {
-        mailbox.post(() => {
-          this.#isEnsuringPlan = false;
-        });
-      }, READ_RETRY_MS);
+      this.#core.after(SEEK_PAUSE_MS, sought);
     };
     joinJob(this.#core).then(later, (error: unknown) => {
-      if (!isLeaseholdError(error)) throw error;
-      if (error.kind === 'fatal') this.#core.fatal(error);
+      if (!isLeaseholdError(error)) this.#core.bug(error);
+      else if (error.kind === 'fatal' && error.code !== 'E_STORE_DENIED') this.#core.fatal(error);
       later();
     });
   }

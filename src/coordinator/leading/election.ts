@@ -1,12 +1,14 @@
 /**
- * One worker's candidacies: creates the leader key and raises the generation in one transaction (T3), and settles what is
- * not answered. Rules: R1, R3, R19, R20.
+ * One worker's candidacies: creates the leader key and raises the generation in one transaction (T3), settles what is not
+ * answered, and takes the key back (T14). Rules: R1, R3, R19, R20.
  */
 import { ABSENT, type Revision } from '../../base/decimals.ts';
 import type { SessionId } from '../../base/ids.ts';
-import { sameStamp, type Stamp } from '../../records/codec.ts';
+import { isHeld, settleElection } from '../../protocol/settle.ts';
+import { electedPlan } from '../../protocol/plan-records.ts';
+import { electTxn, resignTxn } from '../../protocol/transactions.ts';
+import type { Stamp } from '../../records/codec.ts';
 import { leaderCodec, planCodec, type PlanRecord } from '../../records/records.ts';
-import type { Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
@@ -53,10 +55,31 @@ export class Election {
     this.#put(id, plan.plan);
   }
 
+  /** Deletes the leader key if it is still this term's (T14); if that cannot land, the session runs out (R18). */
+  resign(closed: () => void): void {
+    const core = this.#core;
+    const { id } = this.#session;
+    const createRevision = core.view.leader?.createRevision ?? ABSENT;
+    this.#session.stopRenewing();
+    core.batcher.enqueue({
+      name: 'resign',
+      isSessionBound: false,
+      guard: NO_GUARD,
+      build: () => resignTxn(core.keys, createRevision),
+      matters: () => this.#session.id === id,
+      answered: (answer) => {
+        if (answer.kind === 'refused' && answer.error.kind !== 'fenced') return;
+        if (answer.kind === 'committed') core.view.wrote(core.keys.leader, null, answer.revision);
+        void this.#session.close();
+        closed();
+      },
+    });
+  }
+
   #put(session: SessionId, seen: Pick<Seen<PlanRecord>, 'record' | 'modRevision'>): void {
     const core = this.#core;
     const stamp = core.stamp();
-    const plan = { ...seen.record, generation: seen.record.generation + 1 };
+    const plan = electedPlan(seen.record);
     const { generation } = plan;
     const leader = { owner: core.me, nonce: core.nonce, generation };
     const sent: SentElection = {
@@ -66,23 +89,15 @@ export class Election {
       leaderValue: leaderCodec.encode(leader, stamp),
       planValue: planCodec.encode(plan, stamp),
     };
-    const txn: Txn = {
-      compares: [
-        { key: core.keys.leader, target: 'createRevision', equals: ABSENT },
-        { key: core.keys.plan, target: 'modRevision', equals: seen.modRevision },
-      ],
-      writes: [
-        { put: core.keys.leader, value: sent.leaderValue, session },
-        { put: core.keys.plan, value: sent.planValue, session: null },
-      ],
-      onConflict: [core.keys.leader, core.keys.plan],
-    };
+    const values = { leader: sent.leaderValue, plan: sent.planValue };
+    const txn = electTxn(core.keys, values, { planRevision: seen.modRevision, session });
     core.batcher.enqueue({
       name: 'elect',
       isSessionBound: true,
       guard: NO_GUARD,
       build: () => txn,
       matters: () => this.#session.id === session,
+      isImpatient: true,
       answered: (answer) => {
         this.#onAnswer(sent, answer);
       },
@@ -100,7 +115,7 @@ export class Election {
       case 'refused':
         if (answer.error.kind !== 'fenced') this.#hooks.lost();
         // A session opened since is another one.
-        else if (this.#session.id === sent.session) this.#session.expire('gone');
+        else this.#session.gone(sent.session);
         return;
       case 'abandoned':
       case 'guardFailed':
@@ -112,15 +127,16 @@ export class Election {
     const [leader = null, plan = null] = answer.found;
     const { view, keys } = this.#core;
     const decoded = leader === null ? null : leaderCodec.decode(leader.value);
-    if (leader !== null && decoded?.kind === 'record' && sameStamp(decoded.stamp, sent.stamp)) {
-      this.#elected(sent, leader.modRevision);
+    const meaning = settleElection(sent.stamp, decoded);
+    if (meaning === 'landed') {
+      this.#elected(sent, leader!.modRevision);
       return;
     }
     view.found(keys.leader, leader, answer.revision);
     view.found(keys.plan, plan, answer.revision);
     // Only the plan has moved: stand again on what it says now.
     const seen = view.plan;
-    if (leader === null && seen.kind === 'seen' && this.#session.id === sent.session) {
+    if (meaning === 'again' && seen.kind === 'seen' && this.#session.id === sent.session) {
       this.#put(sent.session, seen.plan);
       return;
     }
@@ -128,15 +144,17 @@ export class Election {
   }
 
   #elected(sent: SentElection, revision: Revision): void {
-    const { view, keys } = this.#core;
+    const core = this.#core;
+    const { view, keys } = core;
     const { generation } = sent.plan;
     this.#hooks.landed({ generation, createRevision: revision });
     view.wrote(keys.plan, sent.planValue, revision);
     view.wrote(keys.leader, sent.leaderValue, revision, sent.session);
     // Landed is not held: the key must show under the session this candidacy has now (R3).
-    const isHeld =
-      view.leader?.session === this.#session.id && view.leader?.modRevision === revision;
-    if (isHeld && this.#session.isValid()) this.#hooks.won();
+    const isOurs =
+      isHeld(view.leader, this.#session.id, ({ nonce }) => nonce === core.nonce) &&
+      view.leader?.modRevision === revision;
+    if (isOurs && this.#session.isValid()) this.#hooks.won();
     else this.#hooks.lost();
   }
 }

@@ -5,8 +5,8 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import type { Revision } from '../../base/decimals.ts';
-import { isLeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
+import { judgedPlan } from '../../protocol/plan-records.ts';
 import { decideVerdict } from '../../protocol/verdict.ts';
 import type { Decoded } from '../../records/codec.ts';
 import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
@@ -19,12 +19,7 @@ import {
 } from '../../records/records.ts';
 import type { Entry } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
-import { nextTurn, PART_MAX } from '../loop/next-turn.ts';
 import type { Term } from './term.ts';
-
-/** Most keys of one page: with states of 256 KiB each, a page must stay transportable (R23). */
-const PAGE_KEYS_MAX = 256;
-const READ_RETRY_MS = 200;
 
 interface ReadSplit {
   readonly id: SplitId;
@@ -72,29 +67,19 @@ export class Judging {
   }
 
   /** The plan changed: a verdict may have been taken back by a requeue. */
-  planChanged(term: Term): void {
+  planChanged(): void {
     const { plan } = this.#core.view;
     const hasVerdict = plan.kind === 'seen' && plan.plan.record.verdict !== null;
-    if (!term.isReady) return;
     this.#send({ type: hasVerdict ? 'verdict.found' : 'verdict.cleared' });
   }
 
   /** Reads the plan and every split at one revision, and decides. */
   read(term: Term): void {
     this.#judged = this.#stateOf(term);
-    this.#readAll().then(
+    term.run(
+      () => this.#readAll(term),
       (reading) => {
-        this.#core.mailbox.post(() => {
-          if (!term.isOver) this.#decide(term, reading);
-        });
-      },
-      (error: unknown) => {
-        if (!isLeaseholdError(error)) throw error;
-        this.#core.clock.setTimeout(() => {
-          this.#core.mailbox.post(() => {
-            if (!term.isOver) this.read(term);
-          });
-        }, READ_RETRY_MS);
+        this.#decide(term, reading);
       },
     );
   }
@@ -103,10 +88,8 @@ export class Judging {
   record(term: Term): void {
     const judgement = this.#judgement!;
     const { keys } = this.#core;
-    const value = planCodec.encode(
-      { ...judgement.plan, verdict: judgement.verdict },
-      this.#core.stamp(),
-    );
+    const next = judgedPlan(judgement.plan, judgement.verdict);
+    const value = planCodec.encode(next, this.#core.stamp());
     const where = { equals: judgement.modRevision, absent: [keys.paused] };
     void term.put('verdict', keys.plan, value, where).then((landed) => {
       this.#core.mailbox.post(() => {
@@ -159,7 +142,7 @@ export class Judging {
   #explain(reason: string, ids: readonly SplitId[]): void {
     if (reason !== 'mismatch' && reason !== 'unreadable') return;
     const shown = ids.slice(0, 20);
-    this.#core.view.warn(
+    this.#core.warnings.warn(
       `${this.#core.keys.plan}#${reason}#${shown.join()}`,
       reason === 'mismatch'
         ? `no verdict: specs and splits do not pair up for ${shown.join(', ')}; requeue or delete them`
@@ -167,54 +150,43 @@ export class Judging {
     );
   }
 
-  /** All at the revision of the first read; compacted meanwhile: from the start. */
-  async #readAll(): Promise<Reading> {
-    const { gate, keys } = this.#core;
+  /** All at the revision of the plan; compacted meanwhile: from the start. */
+  async #readAll(term: Term): Promise<Reading> {
+    const { leaderGate: gate, keys } = this.#core;
     for (;;) {
       const splits: ReadSplit[] = [];
       const specs = new Set<SplitId>();
-      const { entries, revision } = await gate.readKeys([keys.plan]);
-      const isRead =
-        (await this.#readAt(KEY_PREFIXES.splits, { revision, keysOnly: false }, (entry) => {
+      const { entries, revision } = await term.answered('judging', () =>
+        gate.readKeys([keys.plan]),
+      );
+      const list = (kind: string, keysOnly: boolean, take: (entry: Entry) => void) =>
+        term.list(
+          'judging',
+          { prefix: keys.root + kind },
+          { keysOnly, atRevision: revision },
+          (page) => {
+            for (const entry of page) take(entry);
+          },
+        );
+      const ends = [
+        await list(KEY_PREFIXES.splits, false, (entry) => {
           const name = parseKey(keys, entry.key);
           if (name.kind !== 'split') return;
-          const decoded = splitCodec.decode(entry.value);
+          const decoded = withoutState(splitCodec.decode(entry.value));
           splits.push({ id: name.split, modRevision: entry.modRevision, decoded });
-        })) &&
-        (await this.#readAt(KEY_PREFIXES.specs, { revision, keysOnly: true }, (entry) => {
+        }),
+        await list(KEY_PREFIXES.specs, true, (entry) => {
           const name = parseKey(keys, entry.key);
           if (name.kind === 'spec') specs.add(name.split);
-        }));
-      if (isRead) return { plan: entries.get(keys.plan), splits, specs };
+        }),
+      ];
+      if (!ends.includes('compacted')) return { plan: entries.get(keys.plan), splits, specs };
     }
   }
+}
 
-  /** Reads one kind of key page by page; false when it was compacted away meanwhile. */
-  async #readAt(
-    kind: string,
-    { revision, keysOnly }: { revision: Revision; keysOnly: boolean },
-    take: (entry: Entry) => void,
-  ): Promise<boolean> {
-    const { gate, keys, clock } = this.#core;
-    let after: string | undefined;
-    for (let part = 0; ;) {
-      const page = await gate.read(
-        { prefix: keys.root + kind },
-        {
-          atRevision: revision,
-          keysOnly,
-          limit: PAGE_KEYS_MAX,
-          ...(after === undefined ? {} : { after }),
-        },
-      );
-      if (page.kind === 'compacted') return false;
-      for (const entry of page.entries) take(entry);
-      if (!page.more) return true;
-      after = page.entries.at(-1)!.key;
-      part += page.entries.length;
-      if (part < PART_MAX) continue;
-      part = 0;
-      await nextTurn(clock);
-    }
-  }
+/** A judgement must not hold the states of all splits. */
+function withoutState(decoded: Decoded<SplitRecord>): Decoded<SplitRecord> {
+  if (decoded.kind !== 'record') return decoded;
+  return { ...decoded, record: { ...decoded.record, state: null } };
 }

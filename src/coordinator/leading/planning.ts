@@ -4,11 +4,12 @@
  * A run carries the term it started under; what comes back after the term is dropped (R19). Rules: R18, R21, R22, R42.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
-import type { Timer } from '../../base/clock.ts';
 import { ABSENT, type Revision } from '../../base/decimals.ts';
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { seededRecord } from '../../protocol/tenancy-records.ts';
+import { newPlan, publishedPlan } from '../../protocol/plan-records.ts';
+import { seedTxn } from '../../protocol/transactions.ts';
 import { planCodec, type PlanRecord, specCodec, splitCodec } from '../../records/records.ts';
 import { bytesOfBase64 } from '../api/bytes.ts';
 import type { WriteAnswer } from '../link/batcher.ts';
@@ -38,12 +39,12 @@ export class Planning {
   readonly #resign: (holdOffMs: number, reason: string) => void;
   readonly #moved: () => void;
   readonly #known: (split: SplitId) => void;
+  /** What the planner listed, until it is published. */
   #answer: CheckedPlan | null = null;
   #throws = 0;
-  #replanTimer: Timer | undefined;
   #isMoveDue = false;
-  #isRecreating = false;
-  #recreations = 0;
+  /** Puts of a deleted plan in this term; one is on its way while `isUnderWay`. */
+  #recreation = { count: 0, isUnderWay: false };
   /** Why the last run failed; null when it did not. For status. */
   lastError: string | null = null;
 
@@ -110,13 +111,16 @@ export class Planning {
         isFillDue = true;
         // In another turn: a store that answers at once would let nothing else run until all is stored.
         void nextTurn(this.#core.clock).then(fill);
-      } else if (underWay === 0) this.#send({ type: 'splits.seeded' });
+      } else if (underWay === 0) this.#seeded();
     };
-    if (fresh.length === 0) {
-      this.#core.mailbox.post(() => {
-        this.#send({ type: 'splits.seeded' });
-      });
-    } else fill();
+    if (fresh.length === 0) this.#seeded();
+    else fill();
+  }
+
+  #seeded(): void {
+    this.#core.mailbox.post(() => {
+      this.#send({ type: 'splits.seeded' });
+    });
   }
 
   /** Writes counts, cursor, finality and the seal; what others put into the plan meanwhile stays (R23). */
@@ -124,80 +128,55 @@ export class Planning {
     const answer = this.#answer!;
     const { view } = this.#core;
     if (view.plan.kind !== 'seen') {
-      this.recreate(term);
-      this.#later(() => {
-        if (!term.isOver) this.publish(term);
+      this.#core.mailbox.post(() => {
+        this.#send({ type: 'plan.lost' });
       });
       return;
     }
     const { record, modRevision } = view.plan.plan;
-    const sealed = answer.finality === 'final';
-    const next: PlanRecord = {
-      ...record,
-      finality: answer.finality,
-      sealed,
-      planned: term.index.size,
-      cursor: answer.cursor ?? record.cursor,
-    };
-    const isSame =
-      next.finality === record.finality &&
-      next.sealed === record.sealed &&
-      next.planned === record.planned &&
-      next.cursor === record.cursor;
-    if (isSame) {
-      // Nothing grows with time: an unchanged plan is not written again.
+    const { finality, cursor } = answer;
+    const sealed = finality === 'final';
+    const next = publishedPlan(record, { finality, cursor, planned: term.index.size });
+    if (next === null) {
       this.#core.mailbox.post(() => {
         this.#published(sealed);
       });
       return;
     }
     void this.#putPlan(term, next, modRevision).then((landed) => {
-      if (term.isOver) return;
-      if (landed) this.#published(sealed);
-      else this.publish(term);
-    });
-  }
-
-  /** Arms the next run of an open plan. */
-  schedule(term: Term): void {
-    this.#stopTimer();
-    this.#replanTimer = this.#core.clock.setTimeout(() => {
       this.#core.mailbox.post(() => {
-        if (!term.isOver) this.#send({ type: 'plan.due' });
+        if (term.isOver) return;
+        if (landed) this.#published(sealed);
+        else this.publish(term);
       });
-    }, this.#core.config.replanIntervalMs);
+    });
   }
 
   /** The plan was deleted under a leader: it puts it back, one generation on (R42). */
   recreate(term: Term): void {
-    if (this.#isRecreating) return;
-    this.#isRecreating = true;
-    this.#recreations += 1;
-    const record: PlanRecord = {
-      fingerprint: this.#core.fingerprint,
-      generation: term.generation + this.#recreations,
-      finality: 'open',
-      sealed: false,
+    if (this.#recreation.isUnderWay) return;
+    this.#recreation = { count: this.#recreation.count + 1, isUnderWay: true };
+    const record = newPlan(this.#core.fingerprint, {
+      generation: term.generation + this.#recreation.count,
       planned: term.index.size,
-      cursor: null,
-      requeues: 0,
-      verdict: null,
-    };
+    });
     this.#core.log.warn('plan.recreated', 'the plan was deleted; it is created again', {
       generation: record.generation,
     });
     void this.#putPlan(term, record, ABSENT).then(() => {
-      this.#isRecreating = false;
-      if (!term.isOver) this.#send({ type: 'plan.lost' });
+      this.#core.mailbox.post(() => {
+        if (term.isOver) return;
+        this.#recreation.isUnderWay = false;
+        this.#send({ type: 'plan.recreated', hasAnswer: this.#answer !== null });
+      });
     });
   }
 
+  /** The term is over. */
   stop(): void {
-    this.#stopTimer();
     this.#answer = null;
     this.#throws = 0;
-    this.#isRecreating = false;
-    this.#recreations = 0;
+    this.#recreation = { count: 0, isUnderWay: false };
   }
 
   #published(isSealed: boolean): void {
@@ -226,21 +205,13 @@ export class Planning {
     const { keys, mailbox } = this.#core;
     const stamp = this.#core.stamp();
     const record = seededRecord({ weight: split.weight, seed: split.seed });
-    const specKey = keys.spec(split.id);
-    const splitKey = keys.split(split.id);
     const spec = { weight: split.weight, descriptor: split.descriptor };
-    const answer = await term.write('seed', () => ({
-      compares: [
-        { key: specKey, target: 'createRevision', equals: ABSENT },
-        { key: splitKey, target: 'createRevision', equals: ABSENT },
-      ],
-      writes: [
-        { put: specKey, value: specCodec.encode(spec, stamp), session: null },
-        { put: splitKey, value: splitCodec.encode(record, stamp), session: null },
-      ],
-      onConflict: [specKey, splitKey],
-      conflictKeysOnly: true,
-    }));
+    const answer = await term.write('seed', () =>
+      seedTxn(keys, split.id, {
+        spec: specCodec.encode(spec, stamp),
+        split: splitCodec.encode(record, stamp),
+      }),
+    );
     mailbox.post(() => {
       if (term.isOver) return;
       if (answer.kind === 'committed') {
@@ -269,9 +240,9 @@ export class Planning {
       this.#known(id);
       return;
     }
-    const { keys, view } = this.#core;
+    const { keys, warnings } = this.#core;
     const missing = spec === null ? keys.spec(id) : keys.split(id);
-    view.warn(
+    warnings.warn(
       missing,
       'is missing while its other half is there: the verdict waits; requeue the split',
     );
@@ -280,16 +251,5 @@ export class Planning {
   #putPlan(term: Term, record: PlanRecord, equals: Revision): Promise<boolean> {
     const value = planCodec.encode(record, this.#core.stamp());
     return term.put('plan', this.#core.keys.plan, value, { equals });
-  }
-
-  #later(act: () => void): void {
-    this.#core.clock.setTimeout(() => {
-      this.#core.mailbox.post(act);
-    }, PLANNER_PAUSE_MS);
-  }
-
-  #stopTimer(): void {
-    if (this.#replanTimer !== undefined) this.#core.clock.clearTimeout(this.#replanTimer);
-    this.#replanTimer = undefined;
   }
 }

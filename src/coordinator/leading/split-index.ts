@@ -6,7 +6,7 @@ import { compareDecimals, type Epoch, type Revision } from '../../base/decimals.
 import type { InstanceId, Nonce, SplitId } from '../../base/ids.ts';
 import type { Decoded } from '../../records/codec.ts';
 import type { LeaseRecord, SplitRecord, SplitStatus } from '../../records/records.ts';
-import { type IdleSplit, IdleSplits } from './idle-splits.ts';
+import { type IdleSplit, IdleSplits } from '../../protocol/idle-splits.ts';
 
 /** The part of a split's record that a leader decides on; watermarks and states stay in the store. */
 export interface IndexedSplit {
@@ -121,6 +121,13 @@ export class SplitIndex {
   remove(id: SplitId): void {
     this.#drop(id);
     this.#unreadable.delete(id);
+    this.version += 1;
+  }
+
+  /** Forgets everything. */
+  clear(): void {
+    for (const id of [...this.#splits.keys()]) this.#drop(id);
+    this.#unreadable.clear();
     this.version += 1;
   }
 

@@ -2,22 +2,19 @@
  * Keeps the leader's index of splits right: reads records again after each lease delete and each third of a lease (R24),
  * and sets aside what has died too often (T12, R28).
  */
-import { ABSENT } from '../../base/decimals.ts';
-import { isLeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
-import { isAtCap } from '../../protocol/attempts.ts';
+import { isLost } from '../../protocol/attempts.ts';
 import { expiredToQuarantine, parkedRecordFor } from '../../protocol/tenancy-records.ts';
-import { parseKey } from '../../records/keys.ts';
+import { setAsideTxn } from '../../protocol/transactions.ts';
+import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
 import { parkedCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Change, Entry } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
-import { nextTurn, PART_MAX } from '../loop/next-turn.ts';
 import type { Peers } from '../membership/peers.ts';
 import type { IndexedSplit } from './split-index.ts';
 import type { Term } from './term.ts';
 
 const READ_SPLITS_MAX = 100;
-const READ_RETRY_MS = 200;
 
 export class SplitReader {
   readonly #core: Core;
@@ -26,8 +23,8 @@ export class SplitReader {
   readonly #moved: () => void;
   readonly #due = new Set<SplitId>();
   readonly #quarantining = new Set<SplitId>();
-  #isLoaded = false;
-  #isReading = false;
+  /** Nothing is read again before everything was read once. */
+  #phase: 'loading' | 'idle' | 'reading' = 'loading';
 
   constructor(core: Core, term: Term, peers: Peers, moved: () => void) {
     this.#core = core;
@@ -36,21 +33,23 @@ export class SplitReader {
     this.#moved = moved;
   }
 
-  /** Takes the first, full reading in, part by part; nothing else is read until then. False when the term is over. */
-  async load(entries: readonly Entry[]): Promise<boolean> {
-    for (let first = 0; first < entries.length; first += PART_MAX) {
-      if (first > 0) await nextTurn(this.#core.clock);
-      if (this.#term.isOver) return false;
-      for (const entry of entries.slice(first, first + PART_MAX)) this.#loadOne(entry);
+  /** Reads every split once; nothing else is read until then. @throws `E_STOPPED` when the term is over. */
+  async load(): Promise<void> {
+    const term = this.#term;
+    const prefix = this.#core.keys.root + KEY_PREFIXES.splits;
+    for (;;) {
+      const listed = await term.list('reading splits', { prefix }, {}, (entries) => {
+        for (const entry of entries) this.#loadOne(entry);
+      });
+      if (listed !== 'compacted') break;
+      term.index.clear();
     }
     const { leases } = this.#core.view;
-    for (const [split, lease] of leases) this.#term.index.leased(split, lease.record);
-    this.#isLoaded = true;
-    for (const split of this.#term.index.owned()) {
+    for (const [split, lease] of leases) term.index.leased(split, lease.record);
+    for (const split of term.index.owned()) {
       if (!leases.has(split.id)) this.#due.add(split.id);
     }
     this.#read();
-    return true;
   }
 
   /**
@@ -90,43 +89,33 @@ export class SplitReader {
   /** Reads a split's record soon, together with others. */
   readSoon(split: SplitId): void {
     this.#due.add(split);
-    if (this.#isLoaded && !this.#isReading) this.#read();
+    if (this.#phase === 'idle') this.#read();
   }
 
   #loadOne(entry: Entry): void {
     const name = parseKey(this.#core.keys, entry.key);
     if (name.kind === 'split') this.#take(name.split, entry);
-    else this.#core.view.warn(entry.key, 'is not a key of this job; it is left alone');
+    else this.#core.warnings.warn(entry.key, 'is not a key of this job; it is left alone');
   }
 
   #read(): void {
-    const { gate, keys, mailbox, clock } = this.#core;
     if (this.#term.isOver || this.#due.size === 0) {
-      this.#isReading = false;
+      this.#phase = 'idle';
       return;
     }
-    this.#isReading = true;
+    this.#phase = 'reading';
     // A moment later, so that what comes in one burst is read in one call.
     queueMicrotask(() => {
+      const { leaderGate: gate, keys } = this.#core;
       const splits = [...this.#due].slice(0, READ_SPLITS_MAX);
       for (const split of splits) this.#due.delete(split);
-      gate.readKeys(splits.map((split) => keys.split(split))).then(
+      const names = splits.map((split) => keys.split(split));
+      this.#term.run(
+        () => this.#term.answered('reading splits', () => gate.readKeys(names)),
         ({ entries }) => {
-          mailbox.post(() => {
-            if (this.#term.isOver) return;
-            for (const split of splits) this.#reread(split, entries.get(keys.split(split)));
-            this.#moved();
-            this.#read();
-          });
-        },
-        (error: unknown) => {
-          if (!isLeaseholdError(error)) throw error;
-          for (const split of splits) this.#due.add(split);
-          clock.setTimeout(() => {
-            mailbox.post(() => {
-              this.#read();
-            });
-          }, READ_RETRY_MS);
+          for (const split of splits) this.#reread(split, entries.get(keys.split(split)));
+          this.#moved();
+          this.#read();
         },
       );
     });
@@ -135,7 +124,10 @@ export class SplitReader {
   #reread(split: SplitId, entry: Entry | undefined): void {
     if (entry === undefined) {
       if (this.#term.index.has(split)) {
-        this.#core.view.warn(this.#core.keys.split(split), 'was deleted; its spec is left alone');
+        this.#core.warnings.warn(
+          this.#core.keys.split(split),
+          'was deleted; its spec is left alone',
+        );
         this.#term.index.remove(split);
       }
       return;
@@ -148,11 +140,11 @@ export class SplitReader {
     const decoded = splitCodec.decode(entry.value);
     this.#term.index.put(split, decoded, entry.modRevision);
     if (decoded.kind !== 'record') {
-      this.#core.view.warn(entry.key, `is left alone: ${decoded.reason}`);
+      this.#core.warnings.warn(entry.key, `is left alone: ${decoded.reason}`);
       return null;
     }
     if (decoded.record.status === 'unknown') {
-      this.#core.view.warn(entry.key, 'is left alone: its status is of a newer version');
+      this.#core.warnings.warn(entry.key, 'is left alone: its status is of a newer version');
       return null;
     }
     return decoded.record;
@@ -160,33 +152,22 @@ export class SplitReader {
 
   /** The owner died, and one more attempt would be too many: nobody claims it, the leader sets it aside (T12). */
   #quarantineIfDue(split: SplitId, record: SplitRecord, entry: Entry): void {
-    const { view, keys, config } = this.#core;
-    if (record.status !== 'runnable' || record.owner === null) return;
+    const { view, keys } = this.#core;
+    if (record.owner === null || this.#quarantining.has(split)) return;
     if (view.leases.has(split) || view.unreadableLeases.has(split)) return;
-    if (!isAtCap(record.attempts + 1, config.maxAttempts)) return;
     // A live process that lost its session is away for a moment; it takes its split back for free (R31).
-    if (this.#peers.isAway(record.owner)) return;
-    if (mayReturn(this.#core, this.#peers, record) || this.#quarantining.has(split)) return;
+    if (this.#peers.isAway(record.owner) || !isLostNow(this.#core, this.#peers, record)) return;
     this.#quarantining.add(split);
     const next = expiredToQuarantine(record);
     const stamp = this.#core.stamp();
-    const splitKey = keys.split(split);
     void this.#term
-      .write('quarantine', () => ({
-        compares: [
-          { key: splitKey, target: 'modRevision', equals: entry.modRevision },
-          { key: keys.lease(split), target: 'createRevision', equals: ABSENT },
-        ],
-        writes: [
-          { put: splitKey, value: splitCodec.encode(next, stamp), session: null },
-          {
-            put: keys.parked(split),
-            value: parkedCodec.encode(parkedRecordFor(next), stamp),
-            session: null,
-          },
-        ],
-        onConflict: [],
-      }))
+      .write('quarantine', () => {
+        const values = {
+          split: splitCodec.encode(next, stamp),
+          parked: parkedCodec.encode(parkedRecordFor(next), stamp),
+        };
+        return setAsideTxn(keys, split, values, entry.modRevision);
+      })
       .then((answer) => {
         this.#quarantining.delete(split);
         if (this.#term.isOver) return;
@@ -200,17 +181,20 @@ export class SplitReader {
   }
 }
 
-/**
- * True while the process of the last claim is announced and may take its split back without spending an attempt: at most
- * one lease from its announcement (R28).
- */
-export function mayReturn(
-  core: Core,
+/** Whether nobody can take a split any more, as this leader sees it (R28). */
+export function isLostNow(
+  { view, clock, config }: Core,
   peers: Peers,
-  split: Pick<SplitRecord | IndexedSplit, 'owner' | 'nonce'>,
+  split: Pick<SplitRecord | IndexedSplit, 'status' | 'owner' | 'nonce' | 'attempts'>,
 ): boolean {
-  if (split.owner === null || split.nonce === null) return false;
-  const presence = core.view.presences.get(split.owner);
-  if (presence?.record.nonce !== split.nonce) return false;
-  return core.clock.nowMs() - peers.announcedAtMs(split.owner) < core.config.leaseDurationMs;
+  const presence = split.owner === null ? undefined : view.presences.get(split.owner);
+  const announcedAtMs = split.owner === null ? -Infinity : peers.announcedAtMs(split.owner);
+  return isLost(
+    split,
+    {
+      announcedNonce: presence?.record.nonce ?? null,
+      announcedForMs: clock.nowMs() - announcedAtMs,
+    },
+    config,
+  );
 }

@@ -1,81 +1,82 @@
 /** What a leader reads before it decides anything: who was assigned what, then every split, once (R24). */
-import { isLeaseholdError } from '../../base/errors.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
-import type { Range } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
-import { RangeWatcher } from '../link/range-watcher.ts';
+import { FollowedRange, followEffects, type FollowMachine } from '../link/followed-range.ts';
+import type { AwayNotes } from './away-notes.ts';
 import type { SplitReader } from './split-reader.ts';
 import type { Term } from './term.ts';
 
-const READ_RETRY_MS = 200;
+/** Effects of the range of assignments, for all terms of one worker. */
+export class AssignmentsWatch {
+  range: FollowedRange | null = null;
+  readonly machine: FollowMachine = followEffects(() => this.range ?? undefined);
+}
+
+/** What of a term is filled when it opens. */
+export interface TermParts {
+  readonly term: Term;
+  readonly reader: SplitReader;
+  readonly away: AwayNotes;
+  readonly watch: AssignmentsWatch;
+}
 
 export class TermOpening {
   readonly #core: Core;
   readonly #term: Term;
   readonly #reader: SplitReader;
   readonly #ready: () => void;
-  readonly #assignments: RangeWatcher;
-  #isLoading = false;
+  readonly #away: AwayNotes;
+  readonly #watch: AssignmentsWatch;
+  /** Splits are read once, after the first listing of the assignments. */
+  #step: 'assignments' | 'splits' = 'assignments';
 
-  constructor(core: Core, term: Term, reader: SplitReader, ready: () => void) {
+  constructor(core: Core, { term, reader, away, watch }: TermParts, ready: () => void) {
     this.#core = core;
     this.#term = term;
     this.#reader = reader;
     this.#ready = ready;
-    const range: Range = { prefix: core.keys.root + KEY_PREFIXES.assign };
-    this.#assignments = new RangeWatcher(range, core.gate, core.clock, {
-      onListing: (entries, revision) => {
-        core.view.list(range, entries, revision);
-        this.#load();
-      },
-      onChanges: (changes) => {
-        for (const change of changes) core.view.apply(change);
-      },
-      // The follower's own watches hear of it too.
-      onReset: () => undefined,
-    });
+    this.#away = away;
+    this.#watch = watch;
   }
 
   start(): void {
-    this.#core.mailbox.connect(this.#assignments.messages);
-    this.#assignments.start();
+    const name = KEY_PREFIXES.assign;
+    const range = new FollowedRange(
+      { ...this.#core, gate: this.#core.leaderGate },
+      { range: { prefix: this.#core.keys.root + name }, name, isLeaders: true },
+      {
+        listed: () => {
+          this.#term.worked('reading assignments');
+          if (this.#step === 'assignments') this.#load();
+        },
+        failed: () => {
+          this.#term.failed('reading assignments');
+        },
+        // The watches of what all follow hear of it too.
+        reset: () => undefined,
+      },
+    );
+    this.#watch.range = range;
+    range.begin(this.#watch.machine);
   }
 
   /** The backstop for lost events on `assign/`. */
-  relist(): void {
-    this.#assignments.relist();
+  check(): void {
+    this.#watch.range?.check();
   }
 
   close(): void {
-    this.#assignments.close();
+    this.#watch.range?.close();
+    this.#watch.range = null;
   }
 
-  /** Reads every split, then says that the term is ready. */
+  /** Reads who is missing and every split, then says that the term is ready. */
   #load(): void {
-    const { gate, keys, mailbox, clock } = this.#core;
-    const term = this.#term;
-    if (term.isOver || this.#isLoading) return;
-    gate.readAll({ prefix: keys.root + KEY_PREFIXES.splits }).then(
-      ({ entries }) => {
-        mailbox.post(() => {
-          if (term.isOver || this.#isLoading) return;
-          this.#isLoading = true;
-          void this.#reader.load(entries).then((isLoaded) => {
-            mailbox.post(() => {
-              if (!isLoaded || term.isOver) return;
-              term.isReady = true;
-              this.#ready();
-            });
-          });
-        });
-      },
-      (error: unknown) => {
-        if (!isLeaseholdError(error)) throw error;
-        clock.setTimeout(() => {
-          mailbox.post(() => {
-            this.#load();
-          });
-        }, READ_RETRY_MS);
+    this.#step = 'splits';
+    this.#term.run(
+      () => Promise.all([this.#away.read(), this.#reader.load()]),
+      () => {
+        this.#ready();
       },
     );
   }

@@ -1,21 +1,28 @@
 /**
- * One term of leadership: its guard, its clock of failing writes, and what it knows. When it is over, nothing more of it
- * is written: every write carries the guard as an outer compare (R19), and unsent ones are dropped.
+ * One term of leadership: its guard, its clocks of failing work, and what it knows. When it is over, nothing more of it is
+ * written: every write carries the guard as an outer compare (R19), and unsent ones are dropped.
  */
-import { ABSENT, type Revision } from '../../base/decimals.ts';
-import type { Compare, Txn } from '../../store/port.ts';
+import type { Revision } from '../../base/decimals.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
+import { leadsCompare, putTxn } from '../../protocol/transactions.ts';
+import type { Compare, Entry, Range, Txn } from '../../store/port.ts';
 import type { WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
+import { readUntilAnswered } from '../link/reading.ts';
 import type { SessionKeeper } from '../link/session-keeper.ts';
+import { nextTurn, PART_MAX } from '../loop/next-turn.ts';
 import { SplitIndex } from './split-index.ts';
 
 /** What a term tells the leadership about itself. */
 export interface TermHooks {
   /** A write found another leader, or none. */
   guardFailed(): void;
-  /** Leader writes have failed for one lease (R18). */
-  unhealthy(): void;
+  /** Some kind of work has failed for one lease (R18). */
+  unhealthy(what: string): void;
 }
+
+/** Work of a leader that fails and heals by itself. */
+export type LeaderWork = 'writing' | 'reading assignments' | 'reading splits' | 'judging';
 
 export class Term {
   readonly generation: number;
@@ -25,12 +32,11 @@ export class Term {
   readonly guard: readonly Compare[];
   readonly index = new SplitIndex();
   readonly abort = new AbortController();
-  /** The splits were read and the assignments are followed: decisions may be taken. */
-  isReady = false;
   readonly #core: Core;
   readonly #session: SessionKeeper;
   readonly #hooks: TermHooks;
-  #failingSinceMs: number | null = null;
+  /** What fails now, and since when. */
+  readonly #failingSinceMs = new Map<LeaderWork, number>();
 
   constructor(
     core: Core,
@@ -44,9 +50,7 @@ export class Term {
     this.generation = elected.generation;
     this.createRevision = elected.createRevision;
     this.startedAtMs = core.clock.nowMs();
-    this.guard = [
-      { key: core.keys.leader, target: 'createRevision', equals: elected.createRevision },
-    ];
+    this.guard = [leadsCompare(core.keys, elected.createRevision)];
   }
 
   get isOver(): boolean {
@@ -56,6 +60,87 @@ export class Term {
   end(): void {
     this.abort.abort();
     this.#core.batcher.dropStale();
+  }
+
+  /** Some work of this kind was done: another leader would not do better. */
+  worked(work: LeaderWork): void {
+    this.#failingSinceMs.delete(work);
+  }
+
+  /** Some work of this kind was in vain; after one lease of that another leader should try (R18). */
+  failed(work: LeaderWork): void {
+    const nowMs = this.#core.clock.nowMs();
+    const sinceMs = this.#failingSinceMs.get(work) ?? nowMs;
+    this.#failingSinceMs.set(work, sinceMs);
+    if (nowMs - sinceMs < this.#core.config.leaseDurationMs || this.isOver) return;
+    this.#failingSinceMs.delete(work);
+    this.#hooks.unhealthy(work);
+  }
+
+  /** Counts what becomes of one try. */
+  async #counted<T>(work: LeaderWork, read: () => Promise<T>): Promise<T> {
+    try {
+      const answer = await read();
+      this.worked(work);
+      return answer;
+    } catch (error) {
+      this.#core.mailbox.post(() => {
+        this.failed(work);
+      });
+      throw error;
+    }
+  }
+
+  /**
+   * Lists a range for this term, page by page, all at one revision. A page that arrives is a success, however long the whole
+   * takes; one that does not is asked for again.
+   *
+   * @returns The revision; `compacted` when its history was lost, so that what was taken is void.
+   * @throws `E_STOPPED` when the term is over.
+   */
+  async list(
+    work: LeaderWork,
+    range: Range,
+    options: { readonly keysOnly?: boolean; readonly atRevision?: Revision },
+    take: (entries: readonly Entry[]) => void,
+  ): Promise<Revision | 'compacted'> {
+    const { leaderGate, clock } = this.#core;
+    let part = 0;
+    const result = await leaderGate.readPages(range, options, {
+      persist: (page) => this.answered(work, page),
+      take: async (entries) => {
+        part += entries.length;
+        if (part >= PART_MAX) {
+          part = 0;
+          await nextTurn(clock);
+        }
+        if (!this.isOver) take(entries);
+      },
+    });
+    return result === 'compacted' ? result : result.revision;
+  }
+
+  /** Reads until there is an answer. @throws `E_STOPPED` when the term is over. */
+  answered<T>(work: LeaderWork, read: () => Promise<T>): Promise<T> {
+    return readUntilAnswered(this.#core, {
+      read: () => this.#counted(work, read),
+      isWanted: () => !this.isOver,
+    });
+  }
+
+  /** Does a work of several answers, and hands its result on as a message; neither once the term is over. */
+  run<T>(work: () => Promise<T>, done: (result: T) => void): void {
+    const { mailbox, bug } = this.#core;
+    work().then(
+      (result) => {
+        mailbox.post(() => {
+          if (!this.isOver) done(result);
+        });
+      },
+      (error: unknown) => {
+        if (!this.isOver) bug(error);
+      },
+    );
   }
 
   /**
@@ -71,7 +156,7 @@ export class Term {
   }
 
   /**
-   * Writes or deletes one durable key, if it is still at `equals` and the keys of `absent` are not there, and takes the answer
+   * Writes or deletes one durable key, if it is still at `where.equals` and the keys of `where.absent` are not there, and takes the answer
    * into the view.
    *
    * @returns True when the key stands as written, also by an earlier send; false when somebody else changed it, or the
@@ -81,17 +166,10 @@ export class Term {
     name: string,
     key: string,
     value: string | null,
-    { equals, absent = [] }: { readonly equals: Revision; readonly absent?: readonly string[] },
+    where: { readonly equals: Revision; readonly absent?: readonly string[] },
   ): Promise<boolean> {
     const { view } = this.#core;
-    const txn: Txn = {
-      compares: [
-        { key, target: 'modRevision', equals },
-        ...absent.map((one) => ({ key: one, target: 'createRevision', equals: ABSENT }) as const),
-      ],
-      writes: [value === null ? { delete: key } : { put: key, value, session: null }],
-      onConflict: [key, ...absent],
-    };
+    const txn = putTxn(key, value, where);
     const answer = await this.write(name, () => txn);
     if (answer.kind === 'committed') {
       view.wrote(key, value, answer.revision);
@@ -116,32 +194,26 @@ export class Term {
       build: () => (this.isOver || !this.#session.isValid() ? null : build()),
       matters: () => !this.isOver,
       failed: (error) => {
-        // A full store refuses everybody; another leader would fare no better (R18).
-        if (error.code !== 'E_STORE_FULL') this.#noteFailure();
+        this.#writeFailed(error);
       },
       answered: (answer) => {
         if (answer.kind === 'refused' && !this.isOver) {
-          core.clock.setTimeout(() => {
-            core.mailbox.post(() => {
-              if (this.isOver) resolve({ kind: 'abandoned' });
-              else this.#enqueue(name, build, resolve);
-            });
-          }, core.config.leaseDurationMs / 10);
+          this.#writeFailed(answer.error);
+          core.after(core.config.leaseDurationMs / 10, () => {
+            if (this.isOver) resolve({ kind: 'abandoned' });
+            else this.#enqueue(name, build, resolve);
+          });
           return;
         }
-        if (answer.kind === 'committed' || answer.kind === 'conflict') this.#failingSinceMs = null;
+        if (answer.kind === 'committed' || answer.kind === 'conflict') this.worked('writing');
         if (answer.kind === 'guardFailed' && !this.isOver) this.#hooks.guardFailed();
         resolve(answer);
       },
     });
   }
 
-  #noteFailure(): void {
-    const nowMs = this.#core.clock.nowMs();
-    this.#failingSinceMs ??= nowMs;
-    if (nowMs - this.#failingSinceMs >= this.#core.config.leaseDurationMs && !this.isOver) {
-      this.#failingSinceMs = null;
-      this.#hooks.unhealthy();
-    }
+  /** A full store refuses everybody; another leader would fare no better (R18). */
+  #writeFailed(error: LeaseholdError): void {
+    if (error.code !== 'E_STORE_FULL') this.failed('writing');
   }
 }

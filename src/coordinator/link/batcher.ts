@@ -8,6 +8,7 @@
 import { type RunningChart, type ChartHost } from '../loop/chart-host.ts';
 import type { WritingEvent } from '../../../machines/writing/writing.events.ts';
 import type { writingMachine } from '../../../machines/writing/writing.machine.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import type { Revision } from '../../base/decimals.ts';
 import { invariant, isLeaseholdError, type LeaseholdError } from '../../base/errors.ts';
 import { BatchSize, keyOf } from '../../store/batch.ts';
@@ -46,7 +47,12 @@ export interface WriteItem {
   readonly isDisposable?: boolean;
   /** Told of every send without a usable answer. */
   failed?(error: LeaseholdError): void;
+  /** A refusal for want of permission is answered at once, in place of being waited out. */
+  readonly isImpatient?: boolean;
 }
+
+/** How long an item that was refused for want of permission waits before it is sent again. */
+const DENIED_PAUSE_MS = 500;
 
 /** An item in line; its transaction is built when it is first sent and never again (R1). */
 interface Queued {
@@ -79,6 +85,7 @@ export interface BatchStats {
 /** What batches are sent with. */
 export interface BatcherPorts {
   readonly gate: StoreGate;
+  readonly clock: Clock;
   readonly mailbox: Mailbox;
   readonly charts: ChartHost;
   /** True for keys that must hang on a session: one without would outlive its owner (R5). */
@@ -87,19 +94,24 @@ export interface BatcherPorts {
 
 export class Batcher {
   readonly #gate: StoreGate;
+  readonly #clock: Clock;
   readonly #mailbox: Mailbox;
   readonly #isEphemeral: BatcherPorts['isEphemeral'];
   readonly #lanes: Lane[] = [];
   readonly #queue: Queued[] = [];
   #isFlushDue = false;
   #isClosed = false;
+  /** Refused for want of permission: sent again later, as they were (R1). */
+  readonly #denied: Sent[] = [];
+  #deniedTimer: Timer | undefined;
   readonly stats: BatchStats = { batches: 0, items: 0, unanswered: 0 };
 
   constructor(
-    { gate, mailbox, charts, isEphemeral }: BatcherPorts,
+    { gate, clock, mailbox, charts, isEphemeral }: BatcherPorts,
     machine: (resend: (lane: number) => void) => typeof writingMachine,
   ) {
     this.#gate = gate;
+    this.#clock = clock;
     this.#mailbox = mailbox;
     this.#isEphemeral = isEphemeral;
     const provided = machine((lane) => {
@@ -114,7 +126,8 @@ export class Batcher {
 
   /** Items not answered yet. */
   get unsettled(): number {
-    return this.#queue.length + this.#lanes.reduce((sum, lane) => sum + lane.batch.length, 0);
+    const sent = this.#lanes.reduce((sum, lane) => sum + lane.batch.length, 0);
+    return this.#queue.length + this.#denied.length + sent;
   }
 
   /** States of the lanes, for status. */
@@ -145,6 +158,7 @@ export class Batcher {
 
   /** Drops what no longer matters, also in lanes that wait for their next send. */
   dropStale(): void {
+    this.#denied.splice(0, Infinity, ...this.#denied.filter((sent) => this.#keep(sent)));
     for (const lane of this.#lanes) {
       if (lane.isBusy || lane.batch.length === 0) continue;
       lane.batch = lane.batch.filter((sent) => this.#keep(sent));
@@ -156,7 +170,7 @@ export class Batcher {
   close(): void {
     if (this.#isClosed) return;
     this.#isClosed = true;
-    const queued = this.#queue.splice(0);
+    const queued = [...this.#queue.splice(0), ...this.#denied.splice(0)];
     for (const lane of this.#lanes) {
       queued.push(...lane.batch.splice(0));
       lane.chart.send({ type: 'lane.closed' });
@@ -306,7 +320,26 @@ export class Batcher {
       this.#requestFlush();
       return;
     }
-    sent[0]!.item.answered({ kind: 'refused', error });
+    const [only] = sent;
+    const { item } = only!;
+    if (error.code !== 'E_STORE_DENIED' || item.isImpatient === true) {
+      item.answered({ kind: 'refused', error });
+    } else if (this.#keep(only!)) this.#sendLater(only!);
+  }
+
+  /**
+   * A refusal settles nothing: an earlier send may have landed, and permission may come back. The item goes out again, as it
+   * was, for as long as it matters; it holds up nobody meanwhile.
+   */
+  #sendLater(sent: Sent): void {
+    this.#denied.push(sent);
+    this.#deniedTimer ??= this.#clock.setTimeout(() => {
+      this.#mailbox.postQuietly(() => {
+        this.#deniedTimer = undefined;
+        this.#queue.unshift(...this.#denied.splice(0));
+        this.#requestFlush();
+      });
+    }, DENIED_PAUSE_MS);
   }
 }
 

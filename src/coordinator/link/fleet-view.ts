@@ -24,6 +24,7 @@ import {
 } from '../../records/records.ts';
 import type { Change, Entry, Range } from '../../store/port.ts';
 import { KnownKeys } from './known-keys.ts';
+import type { Warnings } from './warnings.ts';
 
 /** A record as it stands in the store. */
 export interface Seen<T> {
@@ -43,18 +44,14 @@ export type PlanView =
 /** Told of each key that changed, after the view shows it. */
 export interface ViewListener {
   changed(name: KeyName, change: Change): void;
-  /** Something is wrong with a key; told once per key. */
-  warn(key: string, reason: string): void;
 }
-
-/** Keys warned about; more are not remembered, and not reported either. */
-const WARNINGS_MAX = 1_000;
 
 export class FleetView {
   readonly keys: JobKeys;
-  readonly #known = new KnownKeys();
+  /** The keys behind it. */
+  readonly known = new KnownKeys();
   readonly #listener: ViewListener;
-  readonly #warned = new Set<string>();
+  readonly #warnings: Warnings;
 
   plan: PlanView = { kind: 'unknown' };
   leader: Seen<LeaderRecord> | null = null;
@@ -70,20 +67,26 @@ export class FleetView {
   readonly cordoned = new Set<InstanceId>();
   readonly drained = new Set<InstanceId>();
 
-  constructor(keys: JobKeys, listener: ViewListener) {
+  constructor(keys: JobKeys, warnings: Warnings, listener: ViewListener) {
     this.keys = keys;
+    this.#warnings = warnings;
     this.#listener = listener;
   }
 
   /** Takes a full reading of a range in. */
   list(range: Range, entries: readonly Entry[], revision: Revision): void {
-    for (const change of this.#known.changesOf(range, entries, revision)) this.apply(change);
-    this.#known.listed(range, revision);
+    this.learn(range, this.known.changesOf(range, entries, revision), revision);
+  }
+
+  /** Takes in all that was not known of a range as of `revision`. */
+  learn(range: Range, changes: readonly Change[], revision: Revision): void {
+    for (const change of changes) this.apply(change);
+    this.known.listed(range, revision);
   }
 
   /** Takes one change in, from a watch, a listing or an answer of our own; older ones are dropped (R9). */
   apply(change: Change): void {
-    if (!this.#known.apply(change)) return;
+    if (!this.known.apply(change)) return;
     const name = parseKey(this.keys, change.key);
     this.#update(name, change);
     this.#listener.changed(name, change);
@@ -96,7 +99,7 @@ export class FleetView {
     revision: Revision,
     session: SessionId | null = null,
   ): void {
-    const createRevision = this.#known.get(key)?.createRevision ?? revision;
+    const createRevision = this.known.get(key)?.createRevision ?? revision;
     const entry =
       value === null ? null : { key, value, createRevision, modRevision: revision, session };
     this.apply({ key, modRevision: revision, entry });
@@ -109,25 +112,18 @@ export class FleetView {
 
   /** The key as last seen, whatever it holds. */
   entry(key: string): Entry | null {
-    return this.#known.get(key);
+    return this.known.get(key);
   }
 
   /** Forgets everything (R8). */
   clear(): void {
-    this.#known.clear();
+    this.known.clear();
     this.plan = { kind: 'unknown' };
     this.leader = null;
     this.isLeaderUnreadable = false;
     this.isPaused = false;
     for (const map of [this.presences, this.leases, this.parked, this.assignments]) map.clear();
     for (const set of [this.unreadableLeases, this.cordoned, this.drained]) set.clear();
-  }
-
-  /** Reports what is wrong with a key, once. */
-  warn(key: string, reason: string): void {
-    if (this.#warned.has(key) || this.#warned.size >= WARNINGS_MAX) return;
-    this.#warned.add(key);
-    this.#listener.warn(key, reason);
   }
 
   #update(name: KeyName, change: Change): void {
@@ -166,10 +162,12 @@ export class FleetView {
         return;
       case 'spec':
       case 'split':
+      case 'away':
         // Not followed: one commit must not cost its watchers anything.
         return;
       case 'alien':
-        if (entry !== null) this.warn(change.key, 'is not a key of this job; it is left alone');
+        if (entry !== null)
+          this.#warnings.warn(change.key, 'is not a key of this job; it is left alone');
         return;
     }
   }
@@ -193,7 +191,7 @@ export class FleetView {
     if (entry === null) return null;
     const decoded = codec.decode(entry.value);
     if (decoded.kind === 'record') return seen(decoded.record, decoded.stamp, entry);
-    this.warn(entry.key, decoded.reason);
+    this.#warnings.warn(entry.key, decoded.reason);
     return null;
   }
 }

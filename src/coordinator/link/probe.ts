@@ -1,116 +1,161 @@
 /**
- * The startup probe: tries, in a private key, everything that fencing depends on. A store that lies is refused with the
- * rule it broke, before it can lose anybody's work.
+ * The startup probe: tries, in private keys, everything that fencing depends on. A store that lies is refused with the rule it
+ * broke, before it can lose anybody's work.
+ *
+ * All of its keys hang on a session of its own, so that a start that dies in the middle leaves nothing behind.
  */
-import { ABSENT, type Revision } from '../../base/decimals.ts';
+import { ABSENT, type Revision, revisionOf } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
 import type { Entry, Key, Txn, TxnOutcome, Write } from '../../store/port.ts';
 import type { StoreGate } from './store-gate.ts';
 
+/** What a probe works with. */
+export interface ProbeOptions {
+  /** A key that nobody else writes, by a suffix. */
+  readonly keyOf: (suffix: string) => Key;
+  readonly session: SessionId;
+  readonly ttlMs: number;
+}
+
+/** One thing that is tried on a key that was created before, and what must come of it. */
+interface Trial {
+  readonly suffix: string;
+  readonly rule: string;
+  readonly equals: (created: Revision) => Revision;
+  readonly write: (key: Key, session: SessionId) => Write;
+  readonly wins: boolean;
+  /** What the key holds afterwards; null when it is gone. */
+  readonly leaves: string | null;
+}
+
+const CREATED = 'created';
+const CHANGED = 'changed';
+
+const put = (key: Key, session: SessionId): Write => ({ put: key, value: CHANGED, session });
+const remove = (key: Key): Write => ({ delete: key });
+const right = (created: Revision): Revision => created;
+const stale = (created: Revision): Revision => revisionOf(BigInt(created) - 1n);
+
+const TRIALS: readonly Trial[] = [
+  {
+    suffix: 'a',
+    rule: 'a create of a present key loses',
+    equals: () => ABSENT,
+    write: put,
+    wins: false,
+    leaves: CREATED,
+  },
+  {
+    suffix: 'b',
+    rule: 'an update at the right revision wins',
+    equals: right,
+    write: put,
+    wins: true,
+    leaves: CHANGED,
+  },
+  {
+    suffix: 'c',
+    rule: 'an update at a stale revision loses',
+    equals: stale,
+    write: put,
+    wins: false,
+    leaves: CREATED,
+  },
+  {
+    suffix: 'd',
+    rule: 'a delete at a stale revision loses',
+    equals: stale,
+    write: remove,
+    wins: false,
+    leaves: CREATED,
+  },
+  {
+    suffix: 'e',
+    rule: 'a delete at the right revision wins',
+    equals: right,
+    write: remove,
+    wins: true,
+    leaves: null,
+  },
+];
+
 /**
- * Probes the store through `gate` in `key`, which nobody else writes.
+ * Probes the store through `gate`, in four calls.
  *
- * @throws LeaseholdError `E_STORE_UNSUPPORTED` naming the broken rule; `unavailable` and `indeterminate` as they come:
- *   try again with another key.
+ * @returns The rest of the probe, two calls more: the session is ended, and must take its keys along. It may run beside what
+ *   follows, but nothing may be owned before it is over.
+ * @throws LeaseholdError `E_STORE_UNSUPPORTED` naming the broken rule; what the store rejects with as it comes.
  */
 export async function probeStore(
   gate: StoreGate,
-  key: Key,
-  session: SessionId,
-  ttlMs: number,
-): Promise<void> {
-  const probe = new Probe(gate, key);
-  const created = await probe.expectCommit('a create of an absent key wins', ABSENT, put(key, 'a'));
-  await probe.expectConflict('a create of a present key loses', ABSENT, put(key, 'b'), 'a');
-  const updated = await probe.expectCommit(
-    'an update at the right revision wins',
-    created,
-    put(key, 'c'),
-  );
-  await probe.expectConflict('an update at a stale revision loses', created, put(key, 'd'), 'c');
-  await probe.expectConflict('a delete at a stale revision loses', created, remove(key), 'c');
-  await probe.expectCommit('a delete at the right revision wins', updated, remove(key));
-  await probe.expectEntry('a deleted key is absent', null);
-
+  { keyOf, session, ttlMs }: ProbeOptions,
+): Promise<() => Promise<void>> {
+  const keys = TRIALS.map(({ suffix }) => keyOf(suffix));
   await gate.openSession(session, ttlMs);
-  await probe.expectCommit('a put under a session wins', ABSENT, put(key, 'e', session));
-  await probe.expectEntry('a key shows the session it hangs on', session, () =>
-    // A process that was stopped for longer than the session lives finds nothing, and the store has not lied.
-    gate.keepAlive(session, ttlMs),
+  // A process that was stopped for longer than the session lives finds nothing, and the store has not lied.
+  const lie = async (rule: string): Promise<never> => {
+    await gate.keepAlive(session, ttlMs);
+    throw unsupported(rule, keys[0]!);
+  };
+  const created = await tryAll(
+    gate,
+    keys.map((key) => txnOf(key, ABSENT, { put: key, value: CREATED, session })),
   );
-  await gate.closeSession(session);
-  await probe.expectEntry('a closed session takes its keys along', null);
+  const revisions = created.map((outcome) =>
+    outcome.kind === 'committed' ? outcome.revision : null,
+  );
+  if (revisions.includes(null)) await lie('a create of an absent key wins');
+  const outcomes = await tryAll(
+    gate,
+    TRIALS.map(({ equals, write }, index) =>
+      txnOf(keys[index]!, equals(revisions[index]!), write(keys[index]!, session)),
+    ),
+  );
+  const { entries } = await gate.readKeys(keys);
+  for (const [index, trial] of TRIALS.entries()) {
+    const outcome = outcomes[index];
+    const isAsItMust = trial.wins
+      ? outcome?.kind === 'committed'
+      : outcome?.kind === 'conflict' && outcome.found[0]?.value === CREATED;
+    if (!isAsItMust) await lie(trial.rule);
+    const entry = entries.get(keys[index]!);
+    if ((entry?.value ?? null) !== trial.leaves) {
+      await lie(trial.wins ? trial.rule : `${trial.rule} and changes nothing`);
+    }
+    if (entry !== undefined && entry.session !== session) {
+      await lie('a key shows the session it hangs on');
+    }
+  }
+  return async () => {
+    await gate.closeSession(session);
+    const after: { readonly entries: ReadonlyMap<string, Entry> } = await gate.readKeys(keys);
+    if (after.entries.size > 0)
+      throw unsupported('a closed session takes its keys along', keys[0]!);
+  };
 }
 
-class Probe {
-  readonly #gate: StoreGate;
-  readonly #key: Key;
-
-  constructor(gate: StoreGate, key: Key) {
-    this.#gate = gate;
-    this.#key = key;
-  }
-
-  async expectCommit(rule: string, equals: Revision, write: Write): Promise<Revision> {
-    const outcome = await this.#try(equals, write);
-    if (outcome.kind !== 'committed') throw lie(rule, this.#key);
-    return outcome.revision;
-  }
-
-  async expectConflict(rule: string, equals: Revision, write: Write, holds: string): Promise<void> {
-    const outcome = await this.#try(equals, write);
-    if (outcome.kind !== 'conflict' || outcome.found[0]?.value !== holds)
-      throw lie(rule, this.#key);
-    const entry = await this.#read();
-    if (entry?.value !== holds) throw lie(`${rule} and changes nothing`, this.#key);
-  }
-
-  /**
-   * The key hangs on `session`, or is absent when that is null.
-   *
-   * @param excuse  Asked when it does not; rejects when that proves nothing.
-   */
-  async expectEntry(
-    rule: string,
-    session: SessionId | null,
-    excuse?: () => Promise<unknown>,
-  ): Promise<void> {
-    const entry = await this.#read();
-    const holds = session === null ? entry === undefined : entry?.session === session;
-    if (holds) return;
-    await excuse?.();
-    throw lie(rule, this.#key);
-  }
-
-  async #read(): Promise<Entry | undefined> {
-    const { entries } = await this.#gate.readKeys([this.#key]);
-    return entries.get(this.#key);
-  }
-
-  async #try(equals: Revision, write: Write): Promise<TxnOutcome> {
-    const txn: Txn = {
-      compares: [{ key: this.#key, target: 'modRevision', equals }],
-      writes: [write],
-      onConflict: [this.#key],
-    };
-    const outcome = await this.#gate.transact({ guard: [], txns: [txn] });
-    if (outcome.kind !== 'tried') throw lie('a batch without a guard is tried', this.#key);
-    const first = outcome.outcomes[0];
-    if (first === undefined) throw lie('every transaction is answered', this.#key);
-    return first;
-  }
+function txnOf(key: Key, equals: Revision, write: Write): Txn {
+  return {
+    compares: [{ key, target: 'modRevision', equals }],
+    writes: [write],
+    onConflict: [key],
+  };
 }
 
-function put(key: Key, value: string, session: SessionId | null = null): Write {
-  return { put: key, value, session };
+async function tryAll(gate: StoreGate, txns: readonly Txn[]): Promise<readonly TxnOutcome[]> {
+  const outcome = await gate.transact({ guard: [], txns });
+  if (outcome.kind !== 'tried') {
+    const key = txns[0]!.onConflict[0]!;
+    throw unsupported('a batch without a guard is tried', key);
+  }
+  if (outcome.outcomes.length !== txns.length) {
+    throw unsupported('every transaction is answered', txns[0]!.onConflict[0]!);
+  }
+  return outcome.outcomes;
 }
 
-function remove(key: Key): Write {
-  return { delete: key };
-}
-
-function lie(rule: string, key: Key): LeaseholdError {
+function unsupported(rule: string, key: Key): LeaseholdError {
   return new LeaseholdError(
     'E_STORE_UNSUPPORTED',
     `the store broke a rule that fencing depends on: ${rule}. Use a store that keeps it`,

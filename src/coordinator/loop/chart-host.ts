@@ -7,6 +7,7 @@
 import {
   type Actor,
   type AnyStateMachine,
+  type ContextFrom,
   createActor,
   type EventFromLogic,
   type InputFrom,
@@ -39,7 +40,7 @@ export class ChartHost {
     chart: ChartName,
     id: string,
     input: InputFrom<Machine>,
-  ): RunningChart<EventFromLogic<Machine>> {
+  ): RunningChart<EventFromLogic<Machine>, ContextFrom<Machine>> {
     let state = '';
     const since = { ms: this.#clock.nowMs() };
     const observe = (snapshot: { value: unknown }, event: { type: string }): void => {
@@ -80,7 +81,7 @@ export class ChartHost {
 }
 
 /** One running chart. */
-export class RunningChart<Event extends { type: string }> {
+export class RunningChart<Event extends { type: string }, Context = unknown> {
   readonly #actor: Actor<AnyStateMachine>;
   readonly #since: { readonly ms: number };
 
@@ -106,6 +107,11 @@ export class RunningChart<Event extends { type: string }> {
     return stateName(this.#actor.getSnapshot().value);
   }
 
+  /** What the chart knows beside its state. */
+  get context(): Context {
+    return this.#actor.getSnapshot().context as Context;
+  }
+
   /** True in a final state. */
   get hasEnded(): boolean {
     return this.#actor.getSnapshot().status !== 'active';
@@ -126,14 +132,15 @@ export class RunningChart<Event extends { type: string }> {
   }
 }
 
-/** Renders a state value: `owned`, `held.owned`, `leading(planning.idle|balancing.settled)`. */
+/** Renders a state value: `owned`, `held.owned`, `leading.governing(planning.idle|balancing.settled)`. */
 function stateName(value: unknown): string {
   if (typeof value === 'string') return value;
   const entries = Object.entries(value as Record<string, unknown>);
   if (entries.length === 1) {
     const [name, inner] = entries[0]!;
     const innerName = stateName(inner);
-    return innerName.includes('|') ? `${name}(${innerName})` : `${name}.${innerName}`;
+    const isParallel = innerName.includes('|') && !innerName.endsWith(')');
+    return isParallel ? `${name}(${innerName})` : `${name}.${innerName}`;
   }
   return entries.map(([name, inner]) => `${name}.${stateName(inner)}`).join('|');
 }

@@ -1,23 +1,32 @@
 /**
  * Puts this worker's presence, knows what of it has landed, and recognises another process under the same name (T2).
  *
- * Rules: R1, R3, R13-R15. Only a process's first announcement may overwrite another process.
+ * When to announce is the presence chart's business; what an answer means is decided here. Rules: R1, R3, R13-R15. Only a
+ * process's first announcement may overwrite another process.
  */
-import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
+import type { PresenceEvent } from '../../../machines/presence/presence.events.ts';
+import { ABSENT, type Revision } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
-import { sameStamp, type Stamp } from '../../records/codec.ts';
+import {
+  type Announcer,
+  announceOn,
+  isTwin,
+  settleAnnouncement,
+} from '../../protocol/announcing.ts';
+import { isHeld } from '../../protocol/settle.ts';
+import { announceTxn, leaveTxn } from '../../protocol/transactions.ts';
+import type { Stamp } from '../../records/codec.ts';
 import { type PresenceRecord, presenceCodec } from '../../records/records.ts';
-import type { Entry, Txn } from '../../store/port.ts';
+import type { Entry } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 
 export interface AnnouncementHooks {
   /** What the presence should read now. */
   readonly record: (session: SessionId) => PresenceRecord;
-  /** An announcement landed and is held. */
-  readonly landed: () => void;
-  /** A send was not answered. */
+  readonly send: (event: PresenceEvent) => void;
+  /** A send was not answered, or the presence changed at every try. */
   readonly failed: (error: LeaseholdError) => void;
 }
 
@@ -25,6 +34,8 @@ interface SentAnnouncement {
   readonly session: SessionId;
   readonly stamp: Stamp;
   readonly value: string;
+  /** What it says, to see later whether that is still right. */
+  readonly content: string;
   readonly conflicts: number;
 }
 
@@ -34,13 +45,10 @@ export class Announcement {
   readonly #key: string;
   /** Revision of the last announcement known to have landed. */
   #announcedAt: Revision | null = null;
-  #isWriting = false;
-  #isDue = false;
-  /** The content of the announcement on its way. */
-  #written = '';
-  /** True once an announcement of this process has landed. */
-  hasLanded = false;
-  landedAtMs = 0;
+  /** The announcement on its way. */
+  #sent: SentAnnouncement | null = null;
+  /** Monotonic time at which an announcement of this process first landed in this store; null before. */
+  landedAtMs: number | null = null;
   /** The session of the process that this one replaced; null when there was none. */
   predecessorSession: SessionId | null = null;
 
@@ -54,40 +62,46 @@ export class Announcement {
     return this.#announcedAt !== null;
   }
 
-  /** The store was replaced: what was announced is gone (R8). */
-  forget(): void {
-    this.#announcedAt = null;
+  /** True once an announcement of this process has landed: from then on another one under its name is a twin (R14). */
+  get hasLanded(): boolean {
+    return this.landedAtMs !== null;
   }
 
-  /** Puts the presence as it should read now; changes while one is on its way follow it. */
+  /**
+   * The store was replaced (R8): what was announced is gone, and what stands there under this name is a ghost, of this process
+   * or of one before it, until something else is announced in this store (R14).
+   */
+  forget(): void {
+    this.#announcedAt = null;
+    this.landedAtMs = null;
+    this.predecessorSession = null;
+  }
+
+  /** True when what is announced, or on its way, is not what should be read now. */
+  get isOutdated(): boolean {
+    const { session } = this.#core;
+    return session.id !== null && this.#sent?.content !== this.#contentFor(session.id);
+  }
+
+  /** Puts the presence as it should read now; while one is on its way, its answer brings the next one. */
   announce(): void {
-    const { session, view, me, nonce } = this.#core;
-    const id = session.id;
-    if (this.#isWriting) {
-      this.#isDue = id === null || JSON.stringify(this.#hooks.record(id)) !== this.#written;
-      return;
-    }
-    if (id === null || !session.isValid()) return;
+    const { session, view, me } = this.#core;
+    const { id } = session;
+    if (this.#sent !== null || id === null || !session.isValid()) return;
     const shown = view.presences.get(me);
-    let seenAt = view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT;
-    if (shown !== undefined && shown.record.nonce !== nonce) {
-      // What was seen may be gone: the store says whether it still is there, and then it is a twin (R14).
-      if (this.hasLanded) seenAt = ABSENT;
-      else this.predecessorSession = shown.session ?? shown.record.session;
-    }
-    this.#isWriting = true;
-    this.#isDue = false;
-    this.#put(id, seenAt, 0);
+    const seenAt = view.entry(this.#key)?.modRevision ?? this.#announcedAt ?? ABSENT;
+    const { equals, predecessor } = announceOn(this.#announcer, shown, seenAt);
+    this.predecessorSession = predecessor ?? this.predecessorSession;
+    this.#put(id, equals, 0);
   }
 
   /** Fatal when the presence shows another process, announced after this one (R14). */
   checkForTwin(): void {
     // The answer to what is on its way decides: it meets whatever is newer, and what is seen meanwhile may be gone (R14).
-    if (this.#isWriting) return;
-    const { view, me, nonce } = this.#core;
+    if (this.#sent !== null) return;
+    const { view, me } = this.#core;
     const shown = view.presences.get(me);
-    if (shown === undefined || shown.record.nonce === nonce || this.#announcedAt === null) return;
-    if (compareDecimals(shown.modRevision, this.#announcedAt) > 0) this.#reportTwin(shown.record);
+    if (isTwin(this.#core, shown, this.#announcedAt)) this.#reportTwin(shown!.record);
   }
 
   /** Deletes the presence if it is still this worker's last one; resolves when answered or given up. */
@@ -99,14 +113,9 @@ export class Announcement {
         name: 'leave',
         isSessionBound: false,
         guard: NO_GUARD,
-        build: () => ({
-          compares: [
-            { key: this.#key, target: 'modRevision', equals: this.#announcedAt ?? revision },
-          ],
-          writes: [{ delete: this.#key }],
-          onConflict: [],
-        }),
+        build: () => leaveTxn(this.#key, this.#announcedAt ?? revision),
         matters: () => true,
+        isImpatient: true,
         answered: () => {
           resolve();
         },
@@ -114,17 +123,23 @@ export class Announcement {
     });
   }
 
+  get #announcer(): Announcer {
+    const { nonce, session } = this.#core;
+    return { nonce, session: session.id, hasLanded: this.hasLanded };
+  }
+
+  #contentFor(session: SessionId): string {
+    return JSON.stringify(this.#hooks.record(session));
+  }
+
   #put(session: SessionId, equals: Revision, conflicts: number): void {
     const core = this.#core;
     const stamp = core.stamp();
     const record = this.#hooks.record(session);
-    this.#written = JSON.stringify(record);
     const value = presenceCodec.encode(record, stamp);
-    const txn: Txn = {
-      compares: [{ key: this.#key, target: 'modRevision', equals }],
-      writes: [{ put: this.#key, value, session }],
-      onConflict: [this.#key],
-    };
+    const sent = { session, stamp, value, content: JSON.stringify(record), conflicts };
+    this.#sent = sent;
+    const txn = announceTxn(this.#key, value, { equals, session });
     core.batcher.enqueue({
       name: 'announce',
       isSessionBound: true,
@@ -133,7 +148,8 @@ export class Announcement {
       // The session is gone: its put can no longer land (R1).
       matters: () => core.session.id === session,
       answered: (answer) => {
-        this.#onAnswer(answer, { session, stamp, value, conflicts });
+        this.#sent = null;
+        this.#onAnswer(answer, sent);
       },
       failed: (error) => {
         this.#hooks.failed(error);
@@ -142,7 +158,6 @@ export class Announcement {
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentAnnouncement): void {
-    const core = this.#core;
     switch (answer.kind) {
       case 'committed':
         this.#landed(answer.revision, sent);
@@ -151,42 +166,35 @@ export class Announcement {
         this.#onConflict(answer.found[0] ?? null, sent);
         return;
       case 'refused':
-        this.#isWriting = false;
-        if (answer.error.kind !== 'fenced') core.fatal(answer.error);
-        else if (core.session.id === sent.session) core.session.expire('gone');
-        else this.#announceAnew();
+        if (answer.error.kind !== 'fenced') this.#core.fatal(answer.error);
+        else this.#core.session.gone(sent.session);
+        this.#hooks.send({ type: 'announcement.missed' });
         return;
       case 'abandoned':
       case 'guardFailed':
-        this.#isWriting = false;
-        this.#announceAnew();
+        // Its session is gone; one that has opened since waits for this answer.
+        this.#hooks.send({ type: 'announcement.missed' });
         return;
     }
-  }
-
-  /** The session of the last announcement is gone; one that has opened since was waiting for its answer. */
-  #announceAnew(): void {
-    if (this.#isDue && this.#core.session.id !== null) this.announce();
   }
 
   #onConflict(found: Entry | null, sent: SentAnnouncement): void {
-    const decoded = found === null ? undefined : presenceCodec.decode(found.value);
-    if (found !== null && decoded?.kind === 'record') {
-      if (sameStamp(decoded.stamp, sent.stamp)) {
-        this.#landed(found.modRevision, sent);
+    const shown =
+      found === null
+        ? null
+        : { decoded: presenceCodec.decode(found.value), session: found.session };
+    const meaning = settleAnnouncement(this.#announcer, sent.stamp, shown);
+    switch (meaning.kind) {
+      case 'landed':
+        this.#landed(found!.modRevision, sent);
         return;
-      }
-      if (decoded.record.nonce !== this.#core.nonce) {
-        if (this.hasLanded) {
-          this.#isWriting = false;
-          this.#reportTwin(decoded.record);
-          return;
-        }
-        this.predecessorSession = found.session ?? decoded.record.session;
-      }
+      case 'twin':
+        this.#reportTwin(meaning.other);
+        return;
+      case 'again':
+        this.predecessorSession = meaning.predecessor ?? this.predecessorSession;
     }
     if (sent.conflicts >= this.#core.config.startupMaxAttempts) {
-      this.#isWriting = false;
       const reason = `the presence of ${this.#core.me} changed at every try to announce it`;
       this.#hooks.failed(new LeaseholdError('E_STORE_UNREACHABLE', reason));
       return;
@@ -196,22 +204,20 @@ export class Announcement {
 
   #landed(revision: Revision, sent: SentAnnouncement): void {
     const core = this.#core;
-    this.#isWriting = false;
     this.#announcedAt = revision;
     core.view.wrote(this.#key, sent.value, revision, sent.session);
     const shown = core.view.presences.get(core.me);
     // Landed is not held: it counts while the key shows under the current session (R3).
-    const isHeld = shown?.session === core.session.id && shown?.record.nonce === core.nonce;
-    if (!isHeld || this.#isDue) {
-      if (core.session.id !== null) this.announce();
-      if (!isHeld) return;
+    if (!isHeld(shown, core.session.id, ({ nonce }) => nonce === core.nonce)) {
+      this.#hooks.send({ type: 'announcement.missed' });
+      return;
     }
-    if (!this.hasLanded) {
-      this.hasLanded = true;
+    if (this.landedAtMs === null) {
       this.landedAtMs = core.clock.nowMs();
       core.log.info('worker.present', 'joined the fleet', { revision });
     }
-    this.#hooks.landed();
+    const isCurrent = sent.content === this.#contentFor(sent.session);
+    this.#hooks.send({ type: 'announcement.landed', isCurrent });
   }
 
   #reportTwin(other: PresenceRecord): void {

@@ -1,8 +1,10 @@
 /**
  * Joining a job (T1): the plan is there and was made from the same configuration, or this worker creates it.
  */
-import { ABSENT } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
+import { decideJoining } from '../../protocol/joining.ts';
+import { newPlan } from '../../protocol/plan-records.ts';
+import { joinTxn } from '../../protocol/transactions.ts';
 import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
 import { planCodec, type PlanRecord } from '../../records/records.ts';
 import type { Entry } from '../../store/port.ts';
@@ -14,6 +16,8 @@ export type JoinOutcome = 'joined' | 'waits';
 
 /** Conflicts in a row before a try counts as failed. */
 const CONFLICTS_MAX = 4;
+/** Keys looked at in one go for one that is ours: the first one nearly always is. */
+const PAGE_KEYS = 50;
 
 /**
  * Reads or creates the plan.
@@ -25,17 +29,21 @@ export async function joinJob(core: Core): Promise<JoinOutcome> {
   for (let conflicts = 0; conflicts < CONFLICTS_MAX; conflicts += 1) {
     const { entries } = await core.gate.readKeys([core.keys.plan, core.keys.leader]);
     const plan = entries.get(core.keys.plan);
-    if (plan !== undefined) {
-      checkPlan(plan, core.fingerprint);
-      return 'joined';
+    const sight = { hasPlan: plan !== undefined, isLed: entries.has(core.keys.leader) };
+    switch (decideJoining({ ...sight, hasRecords: null })) {
+      case 'join':
+        checkPlan(plan!, core.fingerprint);
+        return 'joined';
+      case 'wait':
+        return 'waits';
+      default:
     }
-    if (entries.has(core.keys.leader)) return 'waits';
     const stray = await findRecord(core);
-    if (stray !== null) {
+    if (decideJoining({ ...sight, hasRecords: stray !== null }) === 'lost') {
       // A plan may have been made, and its splits stored, since the plan was looked for.
       const again = await core.gate.readKeys([core.keys.plan, core.keys.leader]);
       if (again.entries.size > 0) continue;
-      throw planMissing(core, stray);
+      throw planMissing(core, stray!);
     }
     const answer = await createPlan(core);
     if (answer.kind === 'committed') return 'joined';
@@ -75,15 +83,19 @@ export function checkPlan(entry: Entry, fingerprint: string): PlanRecord {
 }
 
 /** A key of this job's splits or specs; null when there is none. */
-async function findRecord(core: Core): Promise<string | null> {
-  for (const prefix of [KEY_PREFIXES.specs, KEY_PREFIXES.splits]) {
-    const { entries } = await core.gate.readAll(
-      { prefix: core.keys.root + prefix },
-      { keysOnly: true },
-    );
-    // Keys of strangers prove nothing.
-    const ours = entries.find(({ key }) => parseKey(core.keys, key).kind !== 'alien');
-    if (ours !== undefined) return ours.key;
+async function findRecord({ gate, keys }: Core): Promise<string | null> {
+  for (const kind of [KEY_PREFIXES.specs, KEY_PREFIXES.splits]) {
+    const prefix = keys.root + kind;
+    for (let after: string | undefined; ;) {
+      const from = after === undefined ? {} : { after };
+      const page = await gate.read({ prefix }, { keysOnly: true, limit: PAGE_KEYS, ...from });
+      if (page.kind !== 'page') continue;
+      // Keys of strangers prove nothing.
+      const ours = page.entries.find(({ key }) => parseKey(keys, key).kind !== 'alien');
+      if (ours !== undefined) return ours.key;
+      if (!page.more) break;
+      after = page.entries.at(-1)!.key;
+    }
   }
   return null;
 }
@@ -98,32 +110,15 @@ function planMissing(core: Core, key: string): LeaseholdError {
 }
 
 function createPlan(core: Core): Promise<WriteAnswer> {
-  const record: PlanRecord = {
-    fingerprint: core.fingerprint,
-    generation: 0,
-    finality: 'open',
-    sealed: false,
-    planned: 0,
-    cursor: null,
-    requeues: 0,
-    verdict: null,
-  };
-  const value = planCodec.encode(record, core.stamp());
-  const { plan, leader } = core.keys;
+  const value = planCodec.encode(newPlan(core.fingerprint), core.stamp());
   return new Promise((resolve) => {
     core.batcher.enqueue({
       name: 'join',
       isSessionBound: false,
       guard: NO_GUARD,
-      build: () => ({
-        compares: [
-          { key: plan, target: 'createRevision', equals: ABSENT },
-          { key: leader, target: 'createRevision', equals: ABSENT },
-        ],
-        writes: [{ put: plan, value, session: null }],
-        onConflict: [],
-      }),
+      build: () => joinTxn(core.keys, value),
       matters: () => true,
+      isImpatient: true,
       answered: resolve,
     });
   });

@@ -1,15 +1,15 @@
 /**
- * The other workers as this one sees them: one chart each, kept by every worker so that a new leader knows who is missing
- * and since when (R26).
+ * The workers of the job as this one sees them, itself included: one chart each, kept by every worker so that a new leader
+ * knows who is missing and since when, and treats its own splits like those of all (R26, R28).
  */
 import type { PeerEvent } from '../../../machines/peer/peer.events.ts';
 import { peerMachine } from '../../../machines/peer/peer.machine.ts';
 import { compareDecimals } from '../../base/decimals.ts';
 import type { InstanceId } from '../../base/ids.ts';
 import type { PresenceRecord } from '../../records/records.ts';
-import type { RunningChart } from '../loop/chart-host.ts';
 import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
+import type { RunningChart } from '../loop/chart-host.ts';
 
 /** A worker that may be given splits. */
 export interface Member {
@@ -37,11 +37,12 @@ export class Peers {
     });
   }
 
-  /** A presence other than this worker's changed. */
+  /** A presence changed. */
   changed(instance: InstanceId): void {
     const presence = this.#core.view.presences.get(instance);
     if (presence === undefined) {
-      this.#charts.get(instance)?.send({ type: 'peer.vanished' });
+      const delayMs = this.#core.config.rebalanceDelayMs;
+      this.#charts.get(instance)?.send({ type: 'peer.vanished', delayMs });
       return;
     }
     const isNew = !this.#charts.has(instance);
@@ -49,6 +50,7 @@ export class Peers {
     const before = chart.state;
     chart.send({ type: presence.record.parting ? 'peer.parting' : 'peer.announced' });
     this.#announcedAtMs.set(instance, this.#core.clock.nowMs());
+    if (instance === this.#core.me) return;
     if (isNew && this.#core.view.presences.has(this.#core.me)) {
       this.#core.log.info('peer.joined', 'another worker is there', { instance });
     } else if (before === 'present' && chart.state === 'gone') {
@@ -56,15 +58,23 @@ export class Peers {
     }
   }
 
-  /** An owner that was never seen, but had not been given up by an earlier leader: its delay begins now (R26). */
-  missing(instance: InstanceId): void {
+  /** An owner that was never seen, but had not been given up by an earlier leader: what is left of its delay runs (R26). */
+  missing(instance: InstanceId, delayMs: number): void {
     if (this.#charts.has(instance)) return;
-    this.#chartOf(instance).send({ type: 'peer.vanished' });
+    this.#chartOf(instance).send({ type: 'peer.vanished', delayMs });
   }
 
   /** True while the splits of a vanished worker wait for it. */
   isAway(instance: InstanceId): boolean {
     return this.#charts.get(instance)?.isIn('withheld') === true;
+  }
+
+  /** Workers that are away, and for how long, in milliseconds. */
+  away(): { instance: InstanceId; awayForMs: number }[] {
+    const nowMs = this.#core.clock.nowMs();
+    return [...this.#charts]
+      .filter(([, chart]) => chart.isIn('withheld'))
+      .map(([instance, chart]) => ({ instance, awayForMs: nowMs - chart.sinceMs }));
   }
 
   /** True when nothing waits for a worker: it left, or never was. */
@@ -87,9 +97,11 @@ export class Peers {
     return this.#announcedAtMs.get(instance) ?? -Infinity;
   }
 
-  /** States by instance, for status. */
+  /** States of the others by instance, for status. */
   states(): { instance: string; state: string }[] {
-    return [...this.#charts].map(([instance, chart]) => ({ instance, state: chart.state }));
+    return [...this.#charts]
+      .filter(([instance]) => instance !== this.#core.me)
+      .map(([instance, chart]) => ({ instance, state: chart.state }));
   }
 
   /** Forgets everybody (R8). */
@@ -103,11 +115,7 @@ export class Peers {
     const known = this.#charts.get(instance);
     if (known !== undefined) return known;
     this.#forgetOldest();
-    const { rebalanceDelayMs } = this.#core.config;
-    const chart = this.#core.charts.start(this.#machine, 'peer', instance, {
-      instance,
-      rebalanceDelayMs,
-    });
+    const chart = this.#core.charts.start(this.#machine, 'peer', instance, { instance });
     this.#charts.set(instance, chart);
     return chart;
   }

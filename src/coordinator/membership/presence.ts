@@ -1,7 +1,7 @@
 /**
  * This worker's presence: carries out what the presence chart decides (T1, T2), and watches for twins.
  *
- * Rules: R3, R11, R13-R16. The worker's session belongs to it.
+ * Rules: R3, R8, R11, R13-R16. The worker's session belongs to it.
  */
 import type { PresenceEvent } from '../../../machines/presence/presence.events.ts';
 import { presenceMachine } from '../../../machines/presence/presence.machine.ts';
@@ -9,11 +9,12 @@ import { isLeaseholdError, LeaseholdError, messageOf } from '../../base/errors.t
 import { randomSessionId, type SessionId, type SplitId } from '../../base/ids.ts';
 import type { PresenceRecord } from '../../records/records.ts';
 import type { Change } from '../../store/port.ts';
-import { Announcement } from './announcement.ts';
-import type { RunningChart } from '../loop/chart-host.ts';
-import { type Core, LEASEHOLD_VERSION } from '../link/core.ts';
-import { joinJob } from './join.ts';
+import { LEASEHOLD_VERSION } from '../api/version.ts';
+import type { Core } from '../link/core.ts';
 import { probeStore } from '../link/probe.ts';
+import type { RunningChart } from '../loop/chart-host.ts';
+import { Announcement } from './announcement.ts';
+import { joinJob } from './join.ts';
 
 /** What presence asks of the rest of the worker. */
 export interface PresenceHooks {
@@ -25,56 +26,33 @@ export interface PresenceHooks {
   moved(): void;
 }
 
-const JOIN_WAIT_MS = 500;
-
 export class Presence {
   readonly #core: Core;
   readonly #hooks: PresenceHooks;
   readonly #machine: typeof presenceMachine;
-  #chart!: RunningChart<PresenceEvent>;
+  #chart: RunningChart<PresenceEvent> | null = null;
   /** What this worker has put into the fleet. */
   readonly announcement: Announcement;
-  #isParting = false;
   #probes = 0;
-  #hasJoined = false;
-  #lastFailure = '';
+  /** The step on its way; what an older one answers is ignored. */
+  #step: object | null = null;
+  /** What is left to do of the probe beside joining. */
+  #restOfProbe: () => Promise<void> = () => Promise.resolve();
+  #failure = '';
 
   constructor(core: Core, hooks: PresenceHooks) {
     this.#core = core;
     this.#hooks = hooks;
     this.announcement = new Announcement(core, {
       record: (session) => this.#record(session),
-      landed: () => {
-        this.send({ type: 'announcement.landed' });
+      send: (event) => {
+        this.send(event);
       },
       failed: (error) => {
-        this.openFailed(error);
+        this.#stepFailed(error);
       },
     });
-    this.#machine = presenceMachine.provide({
-      actions: {
-        probeStore: (_) => {
-          this.#probe();
-        },
-        joinJob: (_) => {
-          this.#join();
-        },
-        openSession: (_) => {
-          this.#openSession();
-        },
-        announce: (_) => {
-          this.announcement.announce();
-        },
-        announceParting: (_) => {
-          this.#isParting = true;
-          // Sent and not awaited (R17).
-          if (this.announcement.isAnnounced) this.announcement.announce();
-        },
-        reportExhaustion: (_) => {
-          this.#reportExhaustion();
-        },
-      },
-    });
+    this.#machine = this.#provide();
   }
 
   /** Starts the chart: the first step is the probe. */
@@ -86,35 +64,41 @@ export class Presence {
     });
   }
 
+  /** False until the worker was started. */
+  get hasBegun(): boolean {
+    return this.#chart !== null;
+  }
+
   get state(): string {
-    return this.#chart.state;
+    return this.#chart?.state ?? 'unstarted';
   }
 
   get isPresent(): boolean {
-    return this.#chart.isIn('present');
+    return this.#chart?.isIn('present') === true;
   }
 
   send(event: PresenceEvent): void {
-    this.#chart.send(event);
+    const wasPresent = this.isPresent;
+    this.#chart?.send(event);
+    // Being in the fleet is what ends a time of refusals.
+    if (!wasPresent && this.isPresent) this.#core.health.returned();
     this.#hooks.moved();
   }
 
-  /** The worker's session opened. */
-  sessionOpened(): void {
-    this.send({ type: 'session.opened' });
+  /** What this worker has to say may have changed. */
+  outdated(): void {
+    if (this.isPresent && this.announcement.isOutdated) this.send({ type: 'announcement.due' });
   }
 
-  /** No session could be opened: while starting up, tries are counted; what no retry heals is fatal at any time. */
-  openFailed(error: unknown): void {
-    if (!isLeaseholdError(error) || error.code === 'E_STOPPED') return;
-    if (!this.announcement.hasLanded) this.#stepFailed(error);
-    else if (error.kind === 'fatal') this.#core.fatal(error);
+  /** No session could be opened yet; more tries follow. */
+  unopened(error: unknown): void {
+    if (isLeaseholdError(error)) this.#stepFailed(error);
   }
 
   /** The store was replaced: the plan must be looked for again (R8). */
-  forgetJob(): void {
-    this.#hasJoined = false;
+  reset(): void {
     this.announcement.forget();
+    this.send({ type: 'store.reset' });
   }
 
   /** The presence of this instance changed in the store. */
@@ -125,91 +109,127 @@ export class Presence {
   }
 
   stop(): void {
-    this.#chart.stop();
+    this.#step = null;
+    this.#chart?.stop();
+  }
+
+  #provide(): typeof presenceMachine {
+    return presenceMachine.provide({
+      actions: {
+        probeStore: (_) => {
+          this.#probe();
+        },
+        joinJob: (_) => {
+          this.#join();
+        },
+        openSession: (_) => {
+          this.#core.session.open();
+        },
+        announce: (_) => {
+          this.announcement.announce();
+        },
+        announceParting: (_) => {
+          // Sent and not awaited (R17).
+          if (this.announcement.isAnnounced) this.announcement.announce();
+        },
+        reportExhaustion: (_) => {
+          this.#reportExhaustion();
+        },
+        reportDenial: (_) => {
+          this.#core.fatal(new LeaseholdError('E_STORE_DENIED', this.#failure));
+        },
+      },
+    });
   }
 
   #probe(): void {
-    const core = this.#core;
+    this.#run(
+      async () => {
+        try {
+          this.#restOfProbe = await this.#probeOnce();
+        } catch (error) {
+          if (!isLie(error)) throw error;
+          // One that was replaced in the middle seems to lie; one that lies does it again.
+          this.#restOfProbe = await this.#probeOnce();
+        }
+      },
+      () => {
+        this.send({ type: 'probe.passed' });
+      },
+    );
+  }
+
+  #probeOnce(): Promise<() => Promise<void>> {
+    const { gate, keys, me, nonce, random, config } = this.#core;
     this.#probes += 1;
-    const key = core.keys.probe(core.me, `${core.nonce}-${this.#probes}`);
-    const session = randomSessionId(core.random);
-    this.#step(probeStore(core.gate, key, session, core.config.leaseDurationMs), () => {
-      this.send({ type: 'probe.passed' });
+    const name = `${nonce}-${this.#probes}`;
+    return probeStore(gate, {
+      keyOf: (suffix) => keys.probe(me, `${name}-${suffix}`),
+      session: randomSessionId(random),
+      ttlMs: config.leaseDurationMs,
     });
   }
 
   #join(): void {
-    this.#step(joinJob(this.#core), (outcome) => {
-      if (outcome === 'waits') {
-        this.#core.clock.setTimeout(() => {
-          this.#core.mailbox.post(() => {
-            if (this.#chart.isIn('joining')) this.#join();
-          });
-        }, JOIN_WAIT_MS);
-        return;
-      }
-      this.#hasJoined = true;
-      this.#hooks.joined();
-      this.send({ type: 'job.joined' });
-    });
-  }
-
-  /** Opens the worker's session; after a reset of the store the plan comes first. */
-  #openSession(): void {
-    if (this.#hasJoined) {
-      this.#core.session.open();
-      return;
-    }
-    joinJob(this.#core).then(
+    this.#run(
+      async () => {
+        const rest = this.#restOfProbe;
+        const [outcome] = await Promise.all([joinJob(this.#core), this.#ended(rest)]);
+        if (this.#restOfProbe === rest) this.#restOfProbe = () => Promise.resolve();
+        return outcome;
+      },
       (outcome) => {
-        this.#core.mailbox.post(() => {
-          if (this.#chart.hasEnded || this.#isParting) return;
-          if (outcome === 'waits') this.#openSessionLater();
-          else {
-            this.#hasJoined = true;
-            this.#core.session.open();
-          }
-        });
-      },
-      (error: unknown) => {
-        this.#core.mailbox.post(() => {
-          if (isLeaseholdError(error) && error.kind === 'fatal') this.#core.fatal(error);
-          else this.#openSessionLater();
-        });
+        if (outcome === 'waits') {
+          this.send({ type: 'job.planless' });
+          return;
+        }
+        this.#hooks.joined();
+        this.send({ type: 'job.joined' });
       },
     );
   }
 
-  #openSessionLater(): void {
-    this.#core.clock.setTimeout(() => {
-      this.#core.mailbox.post(() => {
-        if (this.#chart.isIn('rejoining') || this.#chart.isIn('announcing')) this.#openSession();
-      });
-    }, JOIN_WAIT_MS);
+  /** The end of the probe; one that seems to lie there is probed anew as a whole. */
+  async #ended(rest: () => Promise<void>): Promise<void> {
+    try {
+      await rest();
+    } catch (error) {
+      if (!isLie(error)) throw error;
+      await (
+        await this.#probeOnce()
+      )();
+    }
   }
 
-  /** Runs one startup step; its failure is counted, unless no retry would heal it. */
-  #step<T>(work: Promise<T>, done: (value: T) => void): void {
-    work.then(
+  /** Runs one step; its failure is an event, whatever it is. */
+  #run<T>(work: () => Promise<T>, done: (value: T) => void): void {
+    const step = {};
+    this.#step = step;
+    const { mailbox } = this.#core;
+    work().then(
       (value) => {
-        this.#core.mailbox.post(() => {
-          done(value);
+        mailbox.post(() => {
+          if (this.#step === step) done(value);
         });
       },
       (error: unknown) => {
-        this.#core.mailbox.post(() => {
-          this.#stepFailed(error);
+        mailbox.post(() => {
+          if (this.#step !== step) return;
+          if (isLeaseholdError(error)) this.#stepFailed(error);
+          else this.#core.bug(error);
         });
       },
     );
   }
 
-  #stepFailed(error: unknown): void {
-    if (!isLeaseholdError(error)) throw error;
-    if (error.code === 'E_STOPPED') return;
-    this.#lastFailure = messageOf(error);
-    this.#core.log.warn('startup.failed', 'a startup step failed', { reason: this.#lastFailure });
-    if (error.kind === 'fatal') this.#core.fatal(error);
+  #stepFailed(error: LeaseholdError): void {
+    if (error.code === 'E_STOPPED' || this.#chart?.hasEnded !== false) return;
+    this.#failure = messageOf(error);
+    if (!this.#chart.isIn('rejoining') && !this.isPresent) {
+      this.#core.log.warn('startup.failed', 'a startup step failed', { reason: this.#failure });
+    }
+    if (error.code === 'E_STORE_DENIED') this.send({ type: 'step.denied' });
+    else if (error.kind === 'fatal') this.#core.fatal(error);
     else this.send({ type: 'step.failed' });
   }
 
@@ -218,8 +238,8 @@ export class Presence {
     this.#core.fatal(
       new LeaseholdError(
         'E_STARTUP_EXHAUSTED',
-        `starting up failed ${startupMaxAttempts} times (startupMaxAttempts), last: ${this.#lastFailure}`,
-        { details: { startupMaxAttempts, lastFailure: this.#lastFailure } },
+        `starting up failed ${startupMaxAttempts} times (startupMaxAttempts), last: ${this.#failure}`,
+        { details: { startupMaxAttempts, lastFailure: this.#failure } },
       ),
     );
   }
@@ -230,10 +250,15 @@ export class Presence {
       nonce: core.nonce,
       session,
       maxInFlight: core.config.maxInFlight,
-      parting: this.#isParting,
+      parting: core.isLeaving(),
       refuses: this.#hooks.refuses(),
       version: LEASEHOLD_VERSION,
       host: core.hostFacts,
     };
   }
+}
+
+/** The store seems to have broken a rule. */
+function isLie(error: unknown): boolean {
+  return isLeaseholdError(error) && error.code === 'E_STORE_UNSUPPORTED' && 'rule' in error.details;
 }

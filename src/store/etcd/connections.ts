@@ -9,19 +9,21 @@
 import { noop } from 'cockatiel';
 import { Etcd3, type IOptions } from 'etcd3';
 import type { Clock } from '../../base/clock.ts';
+import { ANSWER_BYTES_MAX } from '../port.ts';
 import { Certificates } from './certificates.ts';
 import { isShutDown, type RawChannel, seeingChannels } from './interceptor.ts';
 import type { EtcdStoreOptions } from './options.ts';
+import { Tokens } from './tokens.ts';
+
+/** Of a call. */
+export type CallHeaders = Readonly<Record<string, string>>;
 
 type EtcdCredentials = NonNullable<IOptions['credentials']>;
-
-/** How long a token may take to be fetched; the call that waits for it has its own deadline as well. */
-const AUTHENTICATE_MS_MAX = 2_000;
 
 const GRPC_OPTIONS = {
   // Subchannels are otherwise shared by the whole process: a new client would inherit a stuck connection.
   'grpc.use_local_subchannel_pool': 1,
-  // Pages and replays of watches exceed 4 MiB, the default, and would fail for ever.
+  // The default would lose the answer to a write that was carried out, and end a watch again and again.
   'grpc.max_receive_message_length': -1,
   'grpc.max_send_message_length': -1,
   // etcd refuses pings more often than each 5 s.
@@ -36,20 +38,38 @@ const GRPC_OPTIONS = {
 /** A client of one endpoint; closed once it is given up and nothing uses it any more. */
 export class Connection {
   readonly endpoint: string;
+  /** Takes answers of any size. */
   readonly client: Etcd3;
+  readonly #options: IOptions;
+  #pages: Etcd3 | undefined;
   /** Given up: what still runs on it may end, nothing new begins. */
   isRetired = false;
+  /** When a linearizable call was last answered here, on the clock of the store. */
+  heardMs = -Infinity;
   readonly #channels = new Set<RawChannel>();
   #users = 0;
 
   constructor(endpoint: string, options: Omit<IOptions, 'hosts'>) {
     this.endpoint = endpoint;
-    this.client = new Etcd3({
+    this.#options = {
       ...options,
       hosts: endpoint,
       grpcOptions: { ...GRPC_OPTIONS, ...seeingChannels((channel) => this.#note(channel)) },
       faultHandling: { host: () => noop, global: noop },
+    };
+    this.client = new Etcd3(this.#options);
+  }
+
+  /** Refuses an answer above the limit for pages as soon as it begins to arrive; made when it is first used. */
+  get pages(): Etcd3 {
+    this.#pages ??= new Etcd3({
+      ...this.#options,
+      grpcOptions: {
+        ...this.#options.grpcOptions,
+        'grpc.max_receive_message_length': ANSWER_BYTES_MAX,
+      },
     });
+    return this.#pages;
   }
 
   /** Keeps the client open until the returned function is called, once. */
@@ -80,19 +100,20 @@ export class Connection {
     for (const channel of this.#channels) channel.close();
     this.#channels.clear();
     this.client.close();
+    this.#pages?.close();
   }
 }
 
 export class Connections {
   readonly #options: EtcdStoreOptions;
-  readonly #clock: Clock;
+  readonly #tokens: Tokens | undefined;
   readonly #certificates: Certificates | undefined;
   #index = 0;
   #current: Connection | undefined;
 
   constructor(options: EtcdStoreOptions, clock: Clock) {
     this.#options = options;
-    this.#clock = clock;
+    this.#tokens = options.auth === undefined ? undefined : new Tokens(options.auth, clock);
     this.#certificates = options.tls === undefined ? undefined : new Certificates(options.tls);
   }
 
@@ -105,10 +126,34 @@ export class Connections {
     return this.#options.auth !== undefined;
   }
 
+  /** Sends with the headers that a call must carry; see `Tokens.send`. */
+  async withToken<Answer>(
+    connection: Connection,
+    send: (headers: CallHeaders) => Promise<Answer>,
+  ): Promise<Answer> {
+    if (this.#tokens === undefined) return send({});
+    return this.#tokens.send(connection, (token) => send({ token }));
+  }
+
+  /** The headers that a stream must carry. */
+  async headers(connection: Connection): Promise<CallHeaders> {
+    return this.#tokens === undefined ? {} : { token: await this.#tokens.get(connection) };
+  }
+
   /** The connection to use now. */
   current(): Connection {
-    this.#current ??= this.#connect();
+    this.#current ??= this.open(this.#options.endpoints[this.#index]!);
     return this.#current;
+  }
+
+  /** A connection besides the one in use; its maker retires it. */
+  open(endpoint: string): Connection {
+    const credentials = this.#certificates?.read();
+    return new Connection(
+      endpoint,
+      // Typed as if an authority were needed; without one, those that Node knows are trusted.
+      credentials === undefined ? {} : { credentials: credentials as EtcdCredentials },
+    );
   }
 
   /** Something is wrong with `connection`: goes on to the next endpoint, unless that has happened already. */
@@ -122,21 +167,5 @@ export class Connections {
   close(): void {
     this.#current?.retire();
     this.#current = undefined;
-  }
-
-  #connect(): Connection {
-    const { endpoints, auth } = this.#options;
-    const endpoint = endpoints[this.#index]!;
-    const credentials = this.#certificates?.read();
-    const options: Omit<IOptions, 'hosts'> = {
-      // Typed as if an authority were needed; without one, those that Node knows are trusted.
-      ...(credentials === undefined ? {} : { credentials: credentials as EtcdCredentials }),
-    };
-    if (auth !== undefined) {
-      // Without a deadline of its own, fetching a token from a hung member would hold every call back for ever.
-      const callOptions = () => ({ deadline: this.#clock.wallMs() + AUTHENTICATE_MS_MAX });
-      options.auth = { username: auth.username, password: auth.password, callOptions };
-    }
-    return new Connection(endpoint, options);
   }
 }

@@ -41,10 +41,10 @@ export interface Failure {
   readonly isSuspect: boolean;
 }
 
-const DENIED = [
+/** etcd does not know who asks: another password, or certificate, may do. */
+const UNKNOWN_USER = [
   EtcdAuthenticationFailedError,
   EtcdInvalidAuthTokenError,
-  EtcdPermissionDeniedError,
   EtcdRoleNotFoundError,
   EtcdUserNotFoundError,
   GRPCUnauthenticatedError,
@@ -69,6 +69,38 @@ export function isFull(thrown: unknown): boolean {
 /** A read of a revision that is compacted away, or does not exist yet. */
 export function isOutOfHistory(thrown: unknown): boolean {
   return thrown instanceof GRPCOutOfRangeError;
+}
+
+/** Users were changed since a token was made. */
+export function isRevisionOld(thrown: unknown): boolean {
+  return /revision of auth store is old|auth: revision/.test(messageOf(thrown));
+}
+
+/** The user is known, and may not do what was asked. */
+export function isPermissionDenied(error: unknown): boolean {
+  return isLeaseholdError(error) && error.cause instanceof EtcdPermissionDeniedError;
+}
+
+const PERMISSION_DENIED = 7;
+const UNAUTHENTICATED = 16;
+
+/**
+ * Why a stream that ended must not be opened, if that is why. A token that has run out is no reason: the next stream gets a
+ * new one.
+ */
+export function denialOf(thrown: unknown, endpoint: string): LeaseholdError | undefined {
+  if (isLeaseholdError(thrown)) return thrown.kind === 'fatal' ? thrown : undefined;
+  if (!(thrown instanceof Error) || !('code' in thrown)) return undefined;
+  const { code, message } = thrown;
+  const isDenied = code === PERMISSION_DENIED || code === UNAUTHENTICATED;
+  return isDenied && !message.includes('auth token') ? denied(message, endpoint) : undefined;
+}
+
+/** etcd does not take what was sent on a stream. */
+export function denied(reason: string, endpoint: string): LeaseholdError {
+  return new LeaseholdError('E_STORE_DENIED', `etcd refuses this client (${endpoint}: ${reason})`, {
+    details: { endpoint },
+  });
 }
 
 export function isLeaseExisting(thrown: unknown): boolean {
@@ -103,12 +135,16 @@ export function failureOf(thrown: unknown, call: FailedCall): Failure {
   if (/too many requests/.test(message) || thrown instanceof ClientClosedError) {
     return failed('E_STORE_UNREACHABLE', `nothing was written (${because})`);
   }
-  if (/revision of auth store is old|auth: revision/.test(message)) {
+  if (isRevisionOld(thrown)) {
     // Refused before it is carried out; a new connection fetches a new token.
     return failed('E_STORE_UNREACHABLE', `users changed; nothing was written (${because})`, true);
   }
-  if (isDenial(thrown, message)) {
+  if (thrown instanceof EtcdPermissionDeniedError) {
     return failed('E_STORE_DENIED', `etcd refuses this client (${because})`);
+  }
+  if (isUserUnknown(thrown, message)) {
+    // Password and certificate are read again for the next connection.
+    return failed('E_STORE_DENIED', `etcd refuses this client (${because})`, true);
   }
   if (!call.hasAnswered && CERTIFICATE.test(message)) {
     const advice = 'check tls.caFile, tls.certFile, tls.keyFile and the scheme of the endpoints';
@@ -124,9 +160,9 @@ export function failureOf(thrown: unknown, call: FailedCall): Failure {
     : failed('E_OUTCOME_UNKNOWN', because, true);
 }
 
-function isDenial(thrown: unknown, message: string): boolean {
+function isUserUnknown(thrown: unknown, message: string): boolean {
   return (
-    DENIED.some((denial) => thrown instanceof denial) ||
+    UNKNOWN_USER.some((error) => thrown instanceof error) ||
     /user name is empty|authentication is not enabled/.test(message)
   );
 }

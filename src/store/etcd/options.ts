@@ -9,15 +9,24 @@ import { type EtcdTlsOptions, readCredentials } from './certificates.ts';
 /** A user of etcd and the password; tokens are fetched and renewed by the store. */
 export interface EtcdAuthOptions {
   readonly username: string;
-  readonly password: string;
+  /**
+   * The password, or a function that returns it. The function is called for each log-in, so that a password may be replaced
+   * at any time; what it throws is told as `E_STORE_DENIED`, and it is called again for the next call.
+   */
+  readonly password: string | (() => string);
 }
 
 /** How an etcd store is made. */
 export interface EtcdStoreOptions {
   /**
    * `http://host:port` or `https://host:port` of the members, all of one kind. The first one that answers is used as long
-   * as it does: give the processes of a fleet different orders to spread the load. A host name is looked up anew for every
-   * connection, and of several addresses the first that serves is used; a connection that works is kept when the name moves.
+   * as it does, and left for the next one when it is silent for two seconds: give the processes of a fleet different orders
+   * to spread the load. A host name is looked up anew for every connection, and of several addresses the first that serves
+   * is used; a connection that works is kept when the name moves.
+   *
+   * All must be members of one cluster. Each is asked once, behind the first answer, and later when it was not reached;
+   * where two clusters answer at the same time, every call from then on is refused with `E_CLUSTERS_MIXED`. When a cluster
+   * has taken the place of another one, that is told as a reset, up to two seconds late if a member does not answer.
    */
   readonly endpoints: readonly string[];
   /** Needs `https` endpoints. */
@@ -117,16 +126,21 @@ function authViolations(auth: unknown): Violation[] {
   if (auth === undefined) return [];
   // Shown by its type only: it may hold a password.
   if (!isRecord(auth)) return [{ option: 'auth', value: typeof auth, rule: 'must be an object' }];
-  return [
-    ...unknownNames('auth.', auth, AUTH_NAMES),
-    ...AUTH_NAMES.filter((name) => typeof auth[name] !== 'string' || auth[name] === '').map(
-      (name) => ({
-        option: `auth.${name}`,
-        value: typeof auth[name],
-        rule: 'must be a string that is not empty',
-      }),
-    ),
-  ];
+  const violations = unknownNames('auth.', auth, AUTH_NAMES);
+  for (const name of AUTH_NAMES) {
+    const value = auth[name];
+    if (typeof value === 'string' ? value !== '' : isPasswordFunction(name, value)) continue;
+    const rule =
+      name === 'password'
+        ? 'must be a string that is not empty, or a function that returns one'
+        : 'must be a string that is not empty';
+    violations.push({ option: `auth.${name}`, value: typeof value, rule });
+  }
+  return violations;
+}
+
+function isPasswordFunction(name: string, value: unknown): boolean {
+  return name === 'password' && typeof value === 'function';
 }
 
 function unknownNames(

@@ -4,8 +4,10 @@
  * etcd3's own watchers and leases are not used: they lose events at reconnects, believe in dead leases and throw where
  * nobody can catch. Here a stream only carries messages; its owner decides what its end means.
  */
-import type { Connection } from './connections.ts';
-import { type GrpcCallOptions, type RawCall, seeing } from './interceptor.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
+import type { Connection, CallHeaders } from './connections.ts';
+import { denialOf } from './failures.ts';
+import { type GrpcCallOptions, withHeaders } from './interceptor.ts';
 
 /** What etcd3 opens. */
 export interface Duplex<Request, Response> {
@@ -18,25 +20,19 @@ export interface Duplex<Request, Response> {
 
 export interface RawStreamOptions<Request, Response> {
   readonly connection: Connection;
-  /** Runs before the stream is opened; where tokens are used, it renews the one the stream will carry. */
-  readonly prepare: () => Promise<void>;
+  /** Runs before the stream is opened: the headers that it will carry. Where tokens are used, one that is good. */
+  readonly prepare: () => Promise<CallHeaders>;
   readonly open: (
     client: Connection['client'],
     options: GrpcCallOptions,
   ) => Promise<Duplex<Request, Response>>;
   readonly onMessage: (response: Response) => void;
-  /** The stream is over, and not by `close`. Called once. */
-  readonly onLost: () => void;
+  /** The stream is over, and not by `close`: because this client is denied it, or for any other reason. Called once. */
+  readonly onLost: (denial: LeaseholdError | undefined) => void;
 }
 
 /** Lets a member that has lost its quorum end the stream, instead of keeping it open in silence. */
-function requireLeader(call: RawCall): void {
-  const start = call.start.bind(call);
-  call.start = (metadata, listener) => {
-    metadata.set('hasleader', 'true');
-    start(metadata, listener);
-  };
-}
+const REQUIRE_LEADER = { hasleader: 'true' };
 
 export class RawStream<Request, Response> {
   readonly connection: Connection;
@@ -52,8 +48,8 @@ export class RawStream<Request, Response> {
     this.#options = options;
     this.connection = options.connection;
     this.#release = options.connection.use();
-    this.#open().catch(() => {
-      this.#lose();
+    this.#open().catch((error: unknown) => {
+      this.#lose(error);
     });
   }
 
@@ -78,15 +74,16 @@ export class RawStream<Request, Response> {
 
   async #open(): Promise<void> {
     const { connection, prepare, open, onMessage } = this.#options;
-    await prepare();
+    const headers = { ...(await prepare()), ...REQUIRE_LEADER };
     if (this.#isOver) return;
-    const duplex = await open(connection.client, seeing(requireLeader));
+    const options = withHeaders(headers, () => undefined);
+    const duplex = await open(connection.client, options);
     // A cancelled stream reports an error as well; without this listener it would end the process.
-    duplex.on('error', () => {
-      this.#lose();
+    duplex.on('error', (error) => {
+      this.#lose(error);
     });
     duplex.on('end', () => {
-      this.#lose();
+      this.#lose(undefined);
     });
     if (this.#isOver) {
       duplex.cancel();
@@ -99,9 +96,9 @@ export class RawStream<Request, Response> {
     for (const request of this.#early.splice(0)) duplex.write(request);
   }
 
-  #lose(): void {
+  #lose(error: unknown): void {
     if (this.#isOver) return;
     this.close();
-    this.#options.onLost();
+    this.#options.onLost(denialOf(error, this.connection.endpoint));
   }
 }

@@ -3,24 +3,46 @@ import type { IRangeResponse, ITxnResponse } from 'etcd3';
 import { type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
-import type { CallOptions, Entry, Key, Range, ReadOptions, ReadOutcome } from '../port.ts';
+import {
+  ANSWER_BYTES_MAX,
+  type CallOptions,
+  type Entry,
+  type Key,
+  type Range,
+  type ReadOptions,
+  type ReadOutcome,
+} from '../port.ts';
 import type { Caller } from './caller.ts';
+import type { Header } from './cluster.ts';
 import { isOutOfHistory } from './failures.ts';
+import { isTooLarge } from './interceptor.ts';
 import { bytesOf, entryOf, type Span, sortedKeys, spanOf, spanOfPrefix } from './wire.ts';
 
 const PAGE_ENTRIES_MAX = 1_000;
 /** Most operations that etcd takes in one transaction. */
 const READS_MAX = 128;
 
-/** Some entries, or null when the history they were asked from is gone. */
-type Page<Answer> = Answer | null;
+/** What was found, or why nothing was: the history that it was asked from is gone, or it is too much for one answer. */
+type Page<Answer> = Answer | 'compacted' | 'tooLarge';
 
 interface Request {
   readonly limit: number;
   readonly atRevision: Revision | undefined;
+  readonly minModRevision: Revision | undefined;
   readonly after: Key | undefined;
   readonly keysOnly: boolean;
+  /** The page may have one entry only, which is never refused for its size. */
+  readonly isSingle: boolean;
   readonly timeoutMs: number;
+}
+
+/** What of the names of a request was read. */
+interface Found {
+  readonly entries: Entry[];
+  more: boolean;
+  count: number;
+  bytes: number;
+  revision: Revision | undefined;
 }
 
 export class Reader {
@@ -33,7 +55,8 @@ export class Reader {
   }
 
   async read(range: Range, read: ReadOptions, options: CallOptions): Promise<ReadOutcome> {
-    const { atRevision, limit = PAGE_ENTRIES_MAX, after, keysOnly = false } = read;
+    const { atRevision, minModRevision, after } = read;
+    const { limit = PAGE_ENTRIES_MAX, keysOnly = false } = read;
     invariant(
       Number.isInteger(limit) && limit >= 1 && limit <= PAGE_ENTRIES_MAX,
       `a page of ${limit} entries: 1 to ${PAGE_ENTRIES_MAX}`,
@@ -42,7 +65,9 @@ export class Reader {
       atRevision === undefined || Number(atRevision) >= 1,
       `revision ${atRevision}: revisions of a store start at 1`,
     );
-    const request = { limit, atRevision, after, keysOnly, timeoutMs: options.timeoutMs };
+    const isSingle = limit === 1 || ('keys' in range && range.keys.length === 1);
+    const how = { limit, atRevision, minModRevision, after, keysOnly, isSingle };
+    const request = { ...how, timeoutMs: options.timeoutMs };
     return 'prefix' in range
       ? this.#readPrefix(range.prefix, request)
       : this.#readKeys(range.keys, request);
@@ -53,50 +78,67 @@ export class Reader {
     const page = await this.#range(spanOf(range), {
       limit: 1,
       atRevision: undefined,
+      minModRevision: undefined,
       after: undefined,
       keysOnly: true,
+      isSingle: true,
       timeoutMs: options.timeoutMs,
     });
-    invariant(page !== null, 'the present is no history');
+    invariant(typeof page !== 'string', 'one entry of the present is never too large or gone');
     return revisionOf(page.header.revision);
   }
 
   async #readPrefix(prefix: string, request: Request): Promise<ReadOutcome> {
     const endMs = this.#clock.nowMs() + request.timeoutMs;
     const page = await this.#range(spanOfPrefix(prefix, request.after), request);
-    if (page === null) return this.#compacted({ prefix }, endMs);
+    if (page === 'tooLarge') return { kind: 'tooLarge' };
+    if (page === 'compacted') return this.#compacted({ prefix }, endMs);
     return {
       kind: 'page',
       entries: page.kvs.map(entryOf),
       more: page.more,
+      count: Number(page.count),
       revision: request.atRevision ?? revisionOf(page.header.revision),
     };
   }
 
+  /**
+   * Asks for as many names at a time as may still be needed, so that no more is sent than fits the page. What is behind the
+   * last entry is only counted.
+   */
   async #readKeys(keys: readonly Key[], request: Request): Promise<ReadOutcome> {
     const endMs = this.#clock.nowMs() + request.timeoutMs;
     const { after, limit } = request;
     const all = sortedKeys(keys);
     const start = after === undefined ? 0 : all.findIndex((key) => isAfter(key, after));
     const names = start === -1 ? [] : all.slice(start);
-    const entries: Entry[] = [];
-    let revision = request.atRevision;
-    let position = 0;
+    const found: Found = {
+      entries: [],
+      more: false,
+      count: 0,
+      bytes: 0,
+      revision: request.atRevision,
+    };
     // Without any name left one is asked for all the same, and left out: the revision may be out of history.
     const isEmpty = names.length === 0;
-    // One more than fits tells that more follow.
+    let position = 0;
     do {
-      const part = isEmpty ? all.slice(0, 1) : names.slice(position, position + READS_MAX);
+      const isFull = found.entries.length === limit;
+      const size = isFull ? READS_MAX : Math.min(READS_MAX, limit - found.entries.length);
+      const part = isEmpty ? all.slice(0, 1) : names.slice(position, position + size);
       const timeoutMs = Math.max(1, endMs - this.#clock.nowMs());
-      const page = await this.#gets(part, { ...request, atRevision: revision, timeoutMs });
-      if (page === null) return this.#compacted({ keys }, endMs);
-      revision ??= revisionOf(page.header.revision);
-      for (const { response_range: found } of isEmpty ? [] : page.responses)
-        entries.push(...found.kvs.map(entryOf));
-      position += READS_MAX;
-    } while (position < names.length && entries.length <= limit);
-    const more = entries.length > limit;
-    return { kind: 'page', entries: entries.slice(0, limit), more, revision };
+      const keysOnly = request.keysOnly || isFull || isEmpty;
+      const how = { ...request, atRevision: found.revision, keysOnly, timeoutMs };
+      const page = await this.#gets(part, how);
+      if (page === 'compacted') return this.#compacted({ keys }, endMs);
+      if (page === 'tooLarge') return { kind: 'tooLarge' };
+      found.revision ??= revisionOf(page.header.revision);
+      if (!isEmpty) addTo(found, page, isFull);
+      if (found.bytes > ANSWER_BYTES_MAX && found.entries.length > 1) return { kind: 'tooLarge' };
+      position += size;
+    } while (position < names.length);
+    const { entries, more, count, revision } = found;
+    return { kind: 'page', entries, more, count, revision };
   }
 
   /** Where a reader may start over: the newest revision. */
@@ -105,41 +147,67 @@ export class Reader {
     return { kind: 'compacted', revision: await this.newest(range, { timeoutMs }) };
   }
 
-  #range(span: Span, { limit, atRevision, keysOnly, timeoutMs }: Request) {
+  #range(span: Span, request: Request) {
+    const { limit, isSingle, timeoutMs } = request;
     return this.#caller.read<Page<IRangeResponse>>({
       name: 'read',
       timeoutMs,
       isLinearizable: true,
+      isBounded: !isSingle,
       send: (client, options) =>
-        client.kv
-          .range({ ...span, limit, keys_only: keysOnly, ...revisionIn(atRevision) }, options)
-          .catch(nullIfCompacted),
-      header: (answer) => answer?.header ?? null,
+        client.kv.range({ ...span, limit, ...wireOf(request) }, options).catch(pageOf),
+      header: headerOf,
     });
   }
 
   /** Reads keys by name at one revision. */
-  #gets(keys: readonly Key[], { atRevision, keysOnly, timeoutMs }: Request) {
+  #gets(keys: readonly Key[], request: Request) {
     const success = keys.map((key) => ({
-      request_range: { key: bytesOf(key), keys_only: keysOnly, ...revisionIn(atRevision) },
+      request_range: { key: bytesOf(key), ...wireOf(request) },
     }));
     return this.#caller.read<Page<ITxnResponse>>({
       name: 'read',
-      timeoutMs,
+      timeoutMs: request.timeoutMs,
       isLinearizable: true,
+      isBounded: !request.isSingle,
       send: (client, options) =>
-        client.kv.txn({ compare: [], success, failure: [] }, options).catch(nullIfCompacted),
-      header: (answer) => answer?.header ?? null,
+        client.kv.txn({ compare: [], success, failure: [] }, options).catch(pageOf),
+      header: headerOf,
     });
   }
 }
 
-function revisionIn(revision: Revision | undefined): { revision?: string } {
-  return revision === undefined ? {} : { revision };
+/** Adds what was found under some names; when the page is full, only that there is more. */
+function addTo(found: Found, page: ITxnResponse, isFull: boolean): void {
+  for (const { response_range: answer } of page.responses) {
+    found.count += Number(answer.count);
+    if (isFull) {
+      found.more ||= answer.kvs.length > 0;
+      continue;
+    }
+    for (const kv of answer.kvs) {
+      found.bytes += kv.key.length + kv.value.length;
+      found.entries.push(entryOf(kv));
+    }
+  }
 }
 
-function nullIfCompacted(thrown: unknown): null {
-  if (isOutOfHistory(thrown)) return null;
+function wireOf({ atRevision, minModRevision, keysOnly }: Request) {
+  return {
+    keys_only: keysOnly,
+    ...(atRevision === undefined ? {} : { revision: atRevision }),
+    ...(minModRevision === undefined ? {} : { min_mod_revision: minModRevision }),
+  };
+}
+
+function headerOf<Answer extends { header: Header }>(page: Page<Answer>): Header | null {
+  return typeof page === 'string' ? null : page.header;
+}
+
+/** What a failed read says about the page; other failures are thrown again. */
+function pageOf(thrown: unknown): 'compacted' | 'tooLarge' {
+  if (isTooLarge(thrown)) return 'tooLarge';
+  if (isOutOfHistory(thrown)) return 'compacted';
   throw thrown;
 }
 

@@ -3,7 +3,7 @@
  *
  * Of etcd3 only the raw clients are used: its watchers lose events, its leases are believed in for too long, and its retries
  * send writes twice. What is built here in their place: connections.ts (which member), caller.ts (time and meaning of one
- * call), renewals.ts (sessions), watch-hub.ts (watches), cluster.ts (is it still the same store).
+ * call), renewals.ts (sessions), watch-hub.ts (watches), cluster.ts (is it still the same store), survey.ts (is it one store).
  *
  * Needs etcd 3.4 or newer with its limits for transactions and requests at their defaults or above. Never compacts: that is
  * the server's task (`--auto-compaction-mode`).
@@ -11,7 +11,6 @@
  * Tests: test/etcd/store.test.ts
  */
 import { systemClock } from '../../base/clock.ts';
-import { isLeaseholdError } from '../../base/errors.ts';
 import type { Revision } from '../../base/decimals.ts';
 import type { SessionId } from '../../base/ids.ts';
 import { systemRandom } from '../../base/random.ts';
@@ -28,12 +27,15 @@ import type {
   WatchStream,
 } from '../port.ts';
 import { Caller } from './caller.ts';
+import { isLeaseholdError } from '../../base/errors.ts';
 import { Cluster } from './cluster.ts';
-import { type Connection, Connections } from './connections.ts';
+import { type CallHeaders, type Connection, Connections } from './connections.ts';
+import { isPermissionDenied } from './failures.ts';
 import { checkOptions, type EtcdStoreOptions } from './options.ts';
 import { Reader } from './reader.ts';
 import { Renewals } from './renewals.ts';
 import { Sessions } from './sessions.ts';
+import { Survey } from './survey.ts';
 import { WatchHub } from './watch-hub.ts';
 import { bytesOf, outcomeOf, wireOf } from './wire.ts';
 
@@ -54,6 +56,8 @@ export function etcdStore(options: EtcdStoreOptions): EtcdStore {
 }
 
 const TOKEN_MS_MAX = 2_000;
+/** How long a member may take to say which cluster it belongs to: a reset is told so much later at most. */
+const SURVEY_MS_MAX = 2_000;
 /** Any key: it is read only to see whether the token is still good. */
 const TOKEN_KEY = bytesOf('leasehold');
 
@@ -61,6 +65,7 @@ class EtcdClient implements EtcdStore {
   readonly name = 'etcd';
   readonly #connections: Connections;
   readonly #cluster: Cluster;
+  readonly #survey: Survey;
   readonly #caller: Caller;
   readonly #reader: Reader;
   readonly #sessions: Sessions;
@@ -71,20 +76,37 @@ class EtcdClient implements EtcdStore {
     const clock = options.clock ?? systemClock();
     const random = options.random ?? systemRandom();
     const connections = new Connections(options, clock);
-    const cluster = new Cluster(() => {
-      this.#watches.reset();
+    const cluster: Cluster = new Cluster({
+      onKnown: (sighting) => {
+        survey.start(sighting);
+      },
+      onReset: () => {
+        this.#watches.reset();
+      },
+      onMixed: (error) => {
+        this.#watches.refuse(error);
+      },
+      findRival: (sighting) => survey.findRival(sighting),
+    });
+    const survey = new Survey({
+      endpoints: options.endpoints,
+      clock,
+      random,
+      ask: (endpoint) => this.#clusterOf(endpoint),
+      onOther: (sighting) => cluster.confirm(sighting),
     });
     const caller = new Caller(connections, cluster, clock);
     const reader = new Reader(caller, clock);
     const ports = { connections, cluster, clock, random, reader };
-    const renewToken = (connection: Connection) => this.#renewToken(connection);
+    const prepare = (connection: Connection) => this.#prepare(connection);
     this.#connections = connections;
     this.#cluster = cluster;
+    this.#survey = survey;
     this.#caller = caller;
     this.#reader = reader;
     this.#sessions = new Sessions(caller, clock);
-    this.#renewals = new Renewals({ ...ports, renewToken });
-    this.#watches = new WatchHub({ ...ports, renewToken });
+    this.#renewals = new Renewals({ ...ports, prepare });
+    this.#watches = new WatchHub({ ...ports, prepare });
   }
 
   get clusterId(): string {
@@ -127,18 +149,41 @@ class EtcdClient implements EtcdStore {
   }
 
   async close(): Promise<void> {
+    this.#survey.stop();
     this.#watches.close();
     this.#renewals.close();
     this.#caller.close();
     this.#connections.close();
   }
 
+  /** The cluster that a member belongs to; undefined when it does not say. */
+  async #clusterOf(endpoint: string): Promise<string | undefined> {
+    const connection = this.#connections.open(endpoint);
+    try {
+      const { header } = await this.#caller.readAt(connection, {
+        name: 'status',
+        timeoutMs: SURVEY_MS_MAX,
+        isLinearizable: false,
+        isAnonymous: true,
+        send: (client, options) => client.maintenance.status(options),
+        // Judged by whoever asked.
+        header: () => null,
+      });
+      return header.cluster_id;
+    } catch (error) {
+      if (!isLeaseholdError(error)) throw error;
+      return undefined;
+    } finally {
+      connection.retire();
+    }
+  }
+
   /**
-   * Makes a call, so that etcd3 renews the token of the connection if it has run out: it does so for calls, never for
-   * streams, which etcd would then refuse.
+   * The headers of a stream. Makes a call first, so that a token which has run out is renewed: what is refused on a stream
+   * would not be.
    */
-  async #renewToken(connection: Connection): Promise<void> {
-    if (!this.#connections.usesTokens) return;
+  async #prepare(connection: Connection): Promise<CallHeaders> {
+    if (!this.#connections.usesTokens) return {};
     try {
       await this.#caller.readAt(connection, {
         name: 'renewToken',
@@ -150,13 +195,10 @@ class EtcdClient implements EtcdStore {
       });
     } catch (error) {
       // The user may not read this key: the token is good.
-      if (!isDenied(error)) throw error;
+      if (!isPermissionDenied(error)) throw error;
     }
+    return this.#connections.headers(connection);
   }
-}
-
-function isDenied(error: unknown): boolean {
-  return isLeaseholdError(error) && error.code === 'E_STORE_DENIED';
 }
 
 /** True when something was put: etcd has room. Deletes are carried out also when it is full. */

@@ -18,11 +18,12 @@ import {
   type Revision,
   revisionOf,
 } from '../../base/decimals.ts';
-import { invariant } from '../../base/errors.ts';
+import { invariant, type LeaseholdError } from '../../base/errors.ts';
 import type { Random } from '../../base/random.ts';
 import type { Range, WatchEvent, WatchStream } from '../port.ts';
 import type { Cluster, Mark } from './cluster.ts';
-import type { Connection, Connections } from './connections.ts';
+import type { CallHeaders, Connection, Connections } from './connections.ts';
+import { denied } from './failures.ts';
 import type { Reader } from './reader.ts';
 import { Watch } from './watch.ts';
 import { WatchLine } from './watch-line.ts';
@@ -33,14 +34,17 @@ export interface WatchPorts {
   readonly reader: Reader;
   readonly clock: Clock;
   readonly random: Random;
-  readonly renewToken: (connection: Connection) => Promise<void>;
+  /** The headers of a new stream. */
+  readonly prepare: (connection: Connection) => Promise<CallHeaders>;
 }
 
 const RETRY_MS_MIN = 50;
 const RETRY_MS_MAX = 1_000;
-/** A watch that etcd refuses, for want of permission, is tried again ever more seldom. */
+/** What etcd refuses, for want of permission or of a user, is tried again ever more seldom: a log-in costs it some work. */
 const REFUSED_MS_MIN = 500;
-const REFUSED_MS_MAX = 30_000;
+const REFUSED_MS_MAX = 10_000;
+/** etcd refuses a watch whose line has a token that has run out. */
+const TOKEN = /auth token|Unauthenticated/;
 const VERIFY_MS_MAX = 2_000;
 
 const NO_WATCH = '-1';
@@ -58,6 +62,8 @@ export class WatchHub {
   #retry: Timer | undefined;
   #failures = 0;
   #lastId = 0;
+  /** All watches are refused for good. */
+  #refusal: LeaseholdError | undefined;
   #isClosed = false;
 
   constructor(ports: WatchPorts) {
@@ -74,7 +80,8 @@ export class WatchHub {
       if (this.#isClosed) return undefined;
       const watch = new Watch(range, fromRevision, subscriber);
       this.#watches.add(watch);
-      if (this.#line !== undefined) this.#create(watch);
+      if (this.#refusal !== undefined) this.#refuse(watch, this.#refusal);
+      else if (this.#line !== undefined) this.#create(watch);
       else if (this.#retry === undefined) this.#open();
       return () => {
         this.#remove(watch);
@@ -91,6 +98,14 @@ export class WatchHub {
     for (const watch of watches) watch.end({ kind: 'reset' });
   }
 
+  /** No watch is of use any more, now or later. */
+  refuse(error: LeaseholdError): void {
+    this.#refusal = error;
+    this.#closeLine();
+    this.#clearRetry();
+    for (const watch of this.#watches) this.#refuse(watch, error);
+  }
+
   close(): void {
     this.#isClosed = true;
     this.#watches.clear();
@@ -99,31 +114,40 @@ export class WatchHub {
   }
 
   #open(): void {
-    const { connections, cluster, clock, renewToken } = this.#ports;
+    const { connections, cluster, clock, prepare } = this.#ports;
     this.#mark = cluster.mark();
     const line: WatchLine = new WatchLine({
       connection: connections.current(),
       clock,
-      renewToken,
+      prepare,
       onMessage: (response) => {
         if (line === this.#line) this.#onMessage(response);
       },
-      onLost: () => {
-        if (line === this.#line) this.#onLost(line);
+      onLost: (denial) => {
+        if (line === this.#line) this.#onLost(line, denial);
       },
     });
     this.#line = line;
     for (const watch of this.#watches) this.#create(watch);
   }
 
-  #onLost(line: WatchLine): void {
+  /** Never within the call that opens a watch, nor within that of another caller. */
+  #refuse(watch: Watch, error: LeaseholdError): void {
+    queueMicrotask(() => {
+      if (this.#watches.has(watch)) watch.refuse(error);
+    });
+  }
+
+  #onLost(line: WatchLine, denial?: LeaseholdError): void {
     this.#ports.connections.suspect(line.connection);
     this.#closeLine();
     this.#failures += 1;
-    const pauseMs = RETRY_MS_MIN * 2 ** Math.min(10, this.#failures - 1);
-    this.#after(Math.min(pauseMs, RETRY_MS_MAX), () => {
+    const [pauseMs, pauseMsMax] =
+      denial === undefined ? [RETRY_MS_MIN, RETRY_MS_MAX] : [REFUSED_MS_MIN, REFUSED_MS_MAX];
+    this.#after(rising(pauseMs, pauseMsMax, this.#failures), () => {
       this.#open();
     });
+    if (denial !== undefined) for (const watch of this.#watches) this.#refuse(watch, denial);
   }
 
   /** Runs `next` after a pause, in place of what was to be run. */
@@ -169,8 +193,19 @@ export class WatchHub {
   }
 
   #onMessage(response: IWatchResponse): void {
+    const { header } = response;
+    const { endpoint } = this.#line!.connection;
     // A member that lags behind is no reset: see #onCreated.
-    if (!this.#ports.cluster.check(response.header, this.#mark, false)) return;
+    const isSame = this.#ports.cluster.check({
+      header,
+      endpoint,
+      mark: this.#mark,
+      isLinearizable: false,
+    });
+    if (isSame !== true) {
+      if (isSame !== false) this.#await(isSame);
+      return;
+    }
     if (response.created) {
       this.#onCreated(response);
       return;
@@ -185,19 +220,31 @@ export class WatchHub {
     watch.receive(response.events, response.fragment);
   }
 
+  /** Another cluster answers: nothing is to be heard of it until it is known whether that is a reset. */
+  #await(verdict: Promise<boolean>): void {
+    this.#closeLine();
+    const goOn = (): void => {
+      const isIdle = this.#line === undefined && this.#retry === undefined;
+      if (isIdle && this.#watches.size > 0 && this.#refusal === undefined) this.#open();
+    };
+    verdict.then(goOn, goOn);
+  }
+
   /** etcd answers creations in order; it does not repeat the id of one that it refuses. */
-  #onCreated({ canceled, header }: IWatchResponse): void {
+  #onCreated({ canceled, header, cancel_reason: reason }: IWatchResponse): void {
     const id = this.#asked.shift();
     const watch = id === undefined ? undefined : this.#byId.get(id);
     if (id === undefined || watch === undefined) return;
     if (canceled) {
       this.#byId.delete(id);
       watch.unplug();
-      this.#onRefused(watch);
+      this.#onRefused(watch, reason);
       return;
     }
     this.#failures = 0;
-    watch.refusals = 0;
+    watch.accept();
+    // Whoever was told may have ended it.
+    if (watch.id !== id) return;
     const revision = revisionOf(header.revision);
     if (compareDecimals(nextRevision(revision), watch.next) < 0) {
       void this.#verify(watch, id);
@@ -208,32 +255,41 @@ export class WatchHub {
     }
   }
 
-  #onCanceled(watch: Watch, { compact_revision: compacted }: IWatchResponse): void {
+  #onCanceled(watch: Watch, response: IWatchResponse): void {
+    const { compact_revision: compacted, cancel_reason: reason } = response;
     if (watch.id !== undefined) this.#byId.delete(watch.id);
     watch.unplug();
     if (compacted === NOT_COMPACTED) {
-      this.#onRefused(watch);
+      this.#onRefused(watch, reason);
       return;
     }
     watch.end({ kind: 'compacted', revision: revisionOf(compacted) });
   }
 
   /**
-   * No right to watch, or no longer. The reads of the caller tell what is wrong; here it is only tried again, on a new line
-   * where a token may have run out, because a line keeps the token that it was opened with.
+   * No right to watch, or no longer. It is asked for again; on a new line where a token may have run out, because a line
+   * keeps the token that it was opened with. Only what is refused in spite of a good token is told.
    */
-  #onRefused(watch: Watch): void {
+  #onRefused(watch: Watch, reason: string): void {
+    const line = this.#line!;
+    // Some versions of etcd do not say that it is the token.
+    const isToken = this.#ports.connections.usesTokens && (TOKEN.test(reason) || !line.isYoung);
     watch.refusals += 1;
-    if (this.#retry !== undefined) return;
-    const pauseMs = REFUSED_MS_MIN * 2 ** Math.min(10, watch.refusals - 1);
-    this.#after(Math.min(pauseMs, REFUSED_MS_MAX), () => {
-      if (this.#ports.connections.usesTokens) {
-        this.#closeLine();
-        this.#open();
-        return;
-      }
-      for (const parked of this.#watches) if (parked.id === undefined) this.#create(parked);
-    });
+    const pauseMs =
+      isToken && watch.refusals === 1
+        ? RETRY_MS_MIN
+        : rising(REFUSED_MS_MIN, REFUSED_MS_MAX, watch.refusals);
+    if (this.#retry === undefined) {
+      this.#after(pauseMs, () => {
+        if (isToken) {
+          this.#closeLine();
+          this.#open();
+          return;
+        }
+        for (const parked of this.#watches) if (parked.id === undefined) this.#create(parked);
+      });
+    }
+    if (!isToken) watch.refuse(denied(reason, line.connection.endpoint));
   }
 
   /**
@@ -269,4 +325,9 @@ export class WatchHub {
 
 function before(revision: Revision): Revision {
   return revisionOf(BigInt(revision) - 1n);
+}
+
+/** A pause that doubles with each time in a row. */
+function rising(msMin: number, msMax: number, times: number): number {
+  return Math.min(msMin * 2 ** Math.min(10, times - 1), msMax);
 }

@@ -9,43 +9,48 @@
 import type { IWatchRequest, IWatchResponse } from 'etcd3';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { compareDecimals, type Revision } from '../../base/decimals.ts';
-import type { Connection } from './connections.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
+import type { CallHeaders, Connection } from './connections.ts';
 import { RawStream } from './raw-stream.ts';
 import type { Span } from './wire.ts';
 
 const PULSE_MS = 1_000;
 const SILENT_PULSES_MAX = 2;
+/** Tokens live longer than this; etcd's default is five minutes. */
+const YOUNG_MS = 60_000;
 
 export interface WatchLineOptions {
   readonly connection: Connection;
   readonly clock: Clock;
-  readonly renewToken: (connection: Connection) => Promise<void>;
+  readonly prepare: (connection: Connection) => Promise<CallHeaders>;
   readonly onMessage: (response: IWatchResponse) => void;
-  /** The line is over, and not by `close`. */
-  readonly onLost: () => void;
+  /** The line is over, and not by `close`; as in raw-stream.ts. */
+  readonly onLost: (denial: LeaseholdError | undefined) => void;
 }
 
 export class WatchLine {
   readonly #clock: Clock;
   readonly #stream: RawStream<IWatchRequest, IWatchResponse>;
-  readonly #onLost: () => void;
+  readonly #onLost: WatchLineOptions['onLost'];
+  readonly #openedMs: number;
   #pulse: Timer;
   #wasHeard = false;
   #silentPulses = 0;
 
-  constructor({ connection, clock, renewToken, onMessage, onLost }: WatchLineOptions) {
+  constructor({ connection, clock, prepare, onMessage, onLost }: WatchLineOptions) {
     this.#clock = clock;
+    this.#openedMs = clock.nowMs();
     this.#onLost = onLost;
     this.#stream = new RawStream({
       connection,
-      prepare: () => renewToken(connection),
+      prepare: () => prepare(connection),
       open: (client, options) => client.watchClient.watch(options),
       onMessage: (response) => {
         this.#wasHeard = true;
         onMessage(response);
       },
-      onLost: () => {
-        this.#lose();
+      onLost: (denial) => {
+        this.#lose(denial);
       },
     });
     this.#pulse = this.#armPulse();
@@ -53,6 +58,11 @@ export class WatchLine {
 
   get connection(): Connection {
     return this.#stream.connection;
+  }
+
+  /** It was opened so lately that its token should still be good. */
+  get isYoung(): boolean {
+    return this.#clock.nowMs() - this.#openedMs < YOUNG_MS;
   }
 
   /** Asks for the events of a span from a revision on; `id` is new on this line. */
@@ -83,7 +93,7 @@ export class WatchLine {
       this.#silentPulses = this.#wasHeard ? 0 : this.#silentPulses + 1;
       this.#wasHeard = false;
       if (this.#silentPulses >= SILENT_PULSES_MAX) {
-        this.#lose();
+        this.#lose(undefined);
         return;
       }
       this.#stream.write({ progress_request: {} });
@@ -91,8 +101,8 @@ export class WatchLine {
     }, PULSE_MS);
   }
 
-  #lose(): void {
+  #lose(denial: LeaseholdError | undefined): void {
     this.close();
-    this.#onLost();
+    this.#onLost(denial);
   }
 }

@@ -2,6 +2,7 @@
 import type { IEvent } from 'etcd3';
 import type { Subscriber } from 'rxjs';
 import { compareDecimals, nextRevision, type Revision, revisionOf } from '../../base/decimals.ts';
+import type { ErrorCode, LeaseholdError } from '../../base/errors.ts';
 import { type Change, inRange, type Range, type WatchEvent } from '../port.ts';
 import { entryOf, type Span, spanOf } from './wire.ts';
 
@@ -16,6 +17,8 @@ export class Watch {
   hasMargin = false;
   /** How often in a row etcd refused to create it. */
   refusals = 0;
+  /** Why it is refused, as the subscriber was told; undefined while it is not. */
+  #refusal: ErrorCode | undefined;
   /** The first revision that was not delivered. */
   #next: Revision;
   /** Events of an answer that comes in pieces. */
@@ -54,6 +57,21 @@ export class Watch {
       return;
     }
     this.#deliver(events);
+  }
+
+  /** Tells that it is not allowed, once for each reason. */
+  refuse(error: LeaseholdError): void {
+    if (this.#refusal === error.code) return;
+    this.#refusal = error.code;
+    this.#subscriber.next({ kind: 'refused', error });
+  }
+
+  /** etcd has created it: tells that it is allowed again, if need be. */
+  accept(): void {
+    this.refusals = 0;
+    if (this.#refusal === undefined) return;
+    this.#refusal = undefined;
+    this.#subscriber.next({ kind: 'accepted' });
   }
 
   end(event: WatchEvent): void {

@@ -168,6 +168,9 @@ class Trip<Answer> {
       case 'refuse':
         this.fail(refusal(fault.error, this.#sending.entry.call));
         break;
+      case 'deny':
+        this.fail(denial(this.#sending.entry.call));
+        break;
       case 'shortenPages':
         this.#send(0, fault.entriesMax);
         break;
@@ -235,4 +238,9 @@ function lossError(call: StoreCall): LeaseholdError {
 function refusal(error: ErrorCode | LeaseholdError, call: StoreCall): LeaseholdError {
   if (typeof error !== 'string') return error;
   return new LeaseholdError(error, `${call.kind} was refused; nothing was written`);
+}
+
+/** What a client hears that the store does not let do this. */
+export function denial(call: StoreCall): LeaseholdError {
+  return refusal('E_STORE_DENIED', call);
 }

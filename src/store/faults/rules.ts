@@ -56,6 +56,24 @@ export interface LossOptions {
   readonly atTimeout?: boolean;
 }
 
+/**
+ * An error that a store may give: its code, and for an unknown outcome whether the write is carried out all the same. A read
+ * has no outcome, and is unreachable then.
+ */
+export type StoreFailure = (typeof STORE_FAILURES)[number];
+
+/** Every way in which a call may fail; not every one fits every call. */
+export const STORE_FAILURES = [
+  'E_STORE_UNREACHABLE',
+  'E_OUTCOME_UNKNOWN',
+  'E_OUTCOME_UNKNOWN, landed',
+  'E_STORE_FULL',
+  'E_LEASE_EXPIRED',
+  'E_STORE_DENIED',
+  'E_STORE_UNSUPPORTED',
+  'E_CLUSTERS_MIXED',
+] as const satisfies readonly (ErrorCode | `${ErrorCode}, landed`)[];
+
 /** A rule that is in force. */
 export interface Rule {
   /** How often it has acted. */
@@ -80,6 +98,14 @@ export interface RuleBuilder {
   duplicate(span: Span, options?: RuleOptions): Rule;
   /** The call certainly does nothing, and the caller gets this error. */
   refuse(error: ErrorCode | LeaseholdError, options?: RuleOptions): Rule;
+  /** The call fails like this, at once. */
+  fail(failure: StoreFailure, options?: RuleOptions): Rule;
+  /**
+   * The store does not know this client, or does not let it: calls certainly do nothing and answer `E_STORE_DENIED`; watches,
+   * also those that are open, are `refused` until the rule ends, and go on without a gap then. `times` and `chance` are for
+   * calls alone.
+   */
+  deny(options?: RuleOptions): Rule;
   /** Reads return at most this many entries a page, and say that more follow. */
   shortenPages(entriesMax: number, options?: RuleOptions): Rule;
   /** Events of watches arrive later, in order. */
@@ -94,6 +120,7 @@ export type CallFault =
   | { readonly kind: 'loseBefore' | 'loseAfter'; readonly loss: LossOptions }
   | { readonly kind: 'lateLanding'; readonly span: Span; readonly loss: LossOptions }
   | { readonly kind: 'refuse'; readonly error: ErrorCode | LeaseholdError }
+  | { readonly kind: 'deny' }
   | { readonly kind: 'shortenPages'; readonly entriesMax: number };
 
 /** What a rule does to an event of a watch. */
@@ -115,11 +142,14 @@ export class RuleBook {
   readonly #random: Random;
   readonly #callRules = new Set<ActiveRule<CallFault>>();
   readonly #eventRules = new Set<ActiveRule<EventFault>>();
+  readonly #onDenials: () => void;
   /** How often each kind of fault has struck. */
   readonly struck: Record<string, number> = {};
 
-  constructor(random: Random) {
+  /** @param onDenials  Called when a rule that denies has begun or ended. */
+  constructor(random: Random, onDenials: () => void) {
     this.#random = random;
+    this.#onDenials = onDenials;
   }
 
   /** Starts a rule. */
@@ -130,6 +160,13 @@ export class RuleBook {
         `${fault.kind} is for calls; a watch has rules for its events`,
       );
       return add(this.#callRules, matcher, fault, options);
+    };
+    const fail = (failure: StoreFailure, options?: RuleOptions): Rule => {
+      if (failure === 'E_OUTCOME_UNKNOWN') return onCall({ kind: 'loseBefore', loss: {} }, options);
+      if (failure === 'E_OUTCOME_UNKNOWN, landed') {
+        return onCall({ kind: 'loseAfter', loss: {} }, options);
+      }
+      return onCall({ kind: 'refuse', error: failure }, options);
     };
     const onEvent = (fault: EventFault, options: RuleOptions = {}): Rule =>
       add(this.#eventRules, matcher, fault, options);
@@ -142,6 +179,8 @@ export class RuleBook {
         onCall({ kind: 'lateLanding', span, loss: options }, options),
       duplicate: (span, options) => onCall({ kind: 'duplicate', span }, options),
       refuse: (error, options) => onCall({ kind: 'refuse', error }, options),
+      fail,
+      deny: (options) => this.#deny(matcher, options),
       shortenPages: (entriesMax, options) => onCall({ kind: 'shortenPages', entriesMax }, options),
       delayEvents: (span, options) => onEvent({ kind: 'delayEvents', span }, options),
       duplicateEvents: (span, options) => onEvent({ kind: 'duplicateEvents', span }, options),
@@ -152,6 +191,7 @@ export class RuleBook {
   clear(): void {
     this.#callRules.clear();
     this.#eventRules.clear();
+    this.#onDenials();
   }
 
   /** Counts a fault that struck. */
@@ -169,11 +209,32 @@ export class RuleBook {
     return this.#pick(this.#eventRules, watch);
   }
 
+  /** True while a rule denies a watch. */
+  denies(watch: StoreCall): boolean {
+    return [...this.#callRules].some(
+      ({ fault, matches }) => fault.kind === 'deny' && matches(watch),
+    );
+  }
+
   /** A duration within a span. */
   draw(span: Span): number {
     if (typeof span === 'number') return span;
     const [msMin, msMax] = span;
     return msMin + this.#random.next() * (msMax - msMin);
+  }
+
+  #deny(matcher: Matcher, options: RuleOptions = {}): Rule {
+    const rule = add<CallFault>(this.#callRules, matcher, { kind: 'deny' }, options);
+    this.#onDenials();
+    return {
+      get hits() {
+        return rule.hits;
+      },
+      remove: () => {
+        rule.remove();
+        this.#onDenials();
+      },
+    };
   }
 
   #pick<Fault extends { readonly kind: string }>(
@@ -185,7 +246,11 @@ export class RuleBook {
       if (rule.chance < 1 && this.#random.next() >= rule.chance) continue;
       rule.hits += 1;
       this.count(rule.fault.kind);
-      if (rule.hits === rule.times) rules.delete(rule);
+      if (rule.hits === rule.times) {
+        rules.delete(rule);
+        // Not within the call that used it up.
+        if (rule.fault.kind === 'deny') queueMicrotask(() => this.#onDenials());
+      }
       return rule.fault;
     }
     return undefined;

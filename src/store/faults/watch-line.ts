@@ -1,7 +1,8 @@
 /** One watch of a faulty client: cut and resumed, slow, repeating itself or frozen, but never with a gap. */
 import type { Subscriber } from 'rxjs';
 import { nextRevision, type Revision } from '../../base/decimals.ts';
-import type { WatchEvent, WatchStream } from '../port.ts';
+import { endsWatch, type WatchEvent, type WatchStream } from '../port.ts';
+import { denial } from './calls.ts';
 import type { Link } from './link.ts';
 import type { RuleBook, StoreCall } from './rules.ts';
 
@@ -36,6 +37,8 @@ export class WatchLine {
   /** Cuts that last. */
   #cuts = 0;
   #hasEnded = false;
+  /** The client was told that it may not watch. */
+  #isRefused = false;
 
   constructor(options: WatchLineOptions) {
     this.#options = options;
@@ -47,6 +50,12 @@ export class WatchLine {
   /** The watch, as rules match it. */
   get call(): StoreCall {
     return this.#options.call;
+  }
+
+  /** Rules that deny have begun or ended. */
+  judge(): void {
+    if (this.#isDenied) this.disconnect();
+    this.resume();
   }
 
   /** Connects to the store, as soon as the client can send, unless something is in the way. */
@@ -78,15 +87,47 @@ export class WatchLine {
     this.disconnect();
   }
 
+  get #isDenied(): boolean {
+    return this.#options.rules.denies(this.call);
+  }
+
+  /** True when it is not connected and nothing is in the way. */
+  get #mayConnect(): boolean {
+    const { requestLoss, answerLoss } = this.#options.link;
+    const isBlocked = requestLoss !== undefined || answerLoss !== undefined || this.#cuts > 0;
+    return !this.#hasEnded && this.#inner === undefined && !isBlocked;
+  }
+
   #connect(): void {
-    const { link, connect, clusterId } = this.#options;
-    const isBlocked =
-      link.requestLoss !== undefined || link.answerLoss !== undefined || this.#cuts > 0;
-    if (this.#hasEnded || this.#inner !== undefined || isBlocked) return;
+    if (!this.#mayConnect) return;
+    // What it is told then never comes within a call of the client.
+    if (this.#isDenied || this.#isRefused) queueMicrotask(() => this.#ask());
+    else this.#open();
+  }
+
+  /** Asks whether it may watch. */
+  #ask(): void {
+    if (!this.#mayConnect) return;
+    if (!this.#isDenied) {
+      this.#open();
+    } else if (!this.#isRefused) {
+      this.#isRefused = true;
+      this.#release({ kind: 'refused', error: denial(this.call) });
+    }
+  }
+
+  #open(): void {
+    const { connect, clusterId } = this.#options;
     if (clusterId() !== this.#clusterId) {
       this.#release({ kind: 'reset' });
       return;
     }
+    if (this.#isRefused) {
+      this.#isRefused = false;
+      this.#release({ kind: 'accepted' });
+    }
+    // Whoever was told may have ended it.
+    if (!this.#mayConnect) return;
     this.#inner = connect(this.#next).subscribe({ next: (event) => this.#receive(event) });
   }
 
@@ -123,13 +164,13 @@ export class WatchLine {
   /** The event reaches the client: a watch that resumes goes on after it. */
   #release(event: WatchEvent): void {
     if (event.kind === 'changes') this.#next = nextRevision(event.revision);
-    else this.#hasEnded = true;
+    if (endsWatch(event)) this.#hasEnded = true;
     this.#options.link.arrive(() => this.#deliver(event));
   }
 
   #deliver(event: WatchEvent): void {
     const { subscriber } = this.#options;
     subscriber.next(event);
-    if (event.kind !== 'changes') subscriber.complete();
+    if (endsWatch(event)) subscriber.complete();
   }
 }

@@ -37,6 +37,8 @@ export interface PageRequest {
   readonly limit: number;
   readonly after: Key | undefined;
   readonly keysOnly: boolean;
+  /** Entries last written before this revision number are left out. */
+  readonly modifiedSince: number;
 }
 
 interface Version {
@@ -52,22 +54,47 @@ interface KeyVersions {
   newest: Version;
 }
 
-/** Starts where an empty etcd starts: at revision 1. A commit costs O(changes), whatever the store holds. */
+/** What a history begins with. */
+export interface Beginning {
+  readonly entries: readonly Entry[];
+  readonly revision: Revision;
+}
+
+/** An empty etcd. */
+const EMPTY: Beginning = { entries: [], revision: revisionOf(1) };
+
+/** Starts where an empty etcd starts, at revision 1, unless told otherwise. A commit costs O(changes), whatever the store holds. */
 export class History {
   readonly #versions = new Map<Key, KeyVersions>();
+  /** All keys that have a version. */
   readonly #keys = new SortedKeys();
+  /** Those that are there now. */
+  readonly #present = new SortedKeys();
   readonly #revisionsMax: number;
   #log: Commit[] = [];
   /** Commits at the start of `#log` that are compacted away. */
   #dropped = 0;
   #staged: { change: Change; replaced: Entry | null }[] = [];
-  #number = 1;
-  #revision: Revision = revisionOf(1);
+  #number: number;
+  #revision: Revision;
   #compacted = 0;
 
-  /** @param revisionsMax  Commits that stay readable; older ones are compacted away by themselves. */
-  constructor(revisionsMax: number) {
+  /**
+   * @param revisionsMax  Commits that stay readable; older ones are compacted away by themselves.
+   * @param beginning     What is there at first; what was before its revision is compacted away.
+   */
+  constructor(revisionsMax: number, beginning = EMPTY) {
     this.#revisionsMax = revisionsMax;
+    this.#revision = beginning.revision;
+    this.#number = Number(beginning.revision);
+    if (beginning !== EMPTY) this.#compacted = this.#number;
+    for (const entry of beginning.entries) {
+      const number = Number(entry.modRevision);
+      const version = { number, entry, older: undefined, newer: undefined };
+      this.#versions.set(entry.key, { oldest: version, newest: version });
+      this.#keys.add(entry.key);
+      this.#present.add(entry.key);
+    }
   }
 
   /** The revision of the last commit. */
@@ -134,11 +161,31 @@ export class History {
     const entries: Entry[] = [];
     for (const key of this.#keysIn(range, request.after)) {
       const entry = this.#at(key, request.at);
-      if (entry === null) continue;
+      if (entry === null || Number(entry.modRevision) < request.modifiedSince) continue;
       if (entries.length === request.limit) return { entries, more: true };
       entries.push(request.keysOnly ? { ...entry, value: '' } : entry);
     }
     return { entries, more: false };
+  }
+
+  /**
+   * Counts the keys of a range behind `after`. `at` must be between {@link compacted} and {@link number}.
+   *
+   * Cost: a prefix is not walked; what was written since `at` is.
+   */
+  count(range: Range, at: number, after: Key | undefined): number {
+    if ('keys' in range) {
+      const keys = [...this.#keysIn(range, after)];
+      return keys.filter((key) => this.#at(key, at) !== null).length;
+    }
+    let count = this.#presentCount(range.prefix, after);
+    const changed = new Set<Key>();
+    for (const { changes } of this.since(at + 1)) for (const { key } of changes) changed.add(key);
+    for (const key of changed) {
+      if (!key.startsWith(range.prefix) || (after !== undefined && key <= after)) continue;
+      count += Number(this.#at(key, at) !== null) - Number(this.current(key) !== null);
+    }
+    return count;
   }
 
   /** The commits from revision number `from` on, oldest first; `from` must be above {@link compacted}. */
@@ -163,8 +210,17 @@ export class History {
     }
   }
 
+  #presentCount(prefix: string, after: Key | undefined): number {
+    const end = this.#present.indexOf(endOfPrefix(prefix));
+    if (after === undefined || after < prefix) return end - this.#present.indexOf(prefix);
+    const start = this.#present.indexOf(after) + (this.current(after) === null ? 0 : 1);
+    return Math.max(0, end - start);
+  }
+
   #stage(replaced: Entry | null, change: Change): void {
     this.#staged.push({ change, replaced });
+    if (change.entry === null) this.#present.remove(change.key);
+    else if (replaced === null) this.#present.add(change.key);
     const versions = this.#versions.get(change.key);
     const version: Version = {
       number: this.#number + 1,
@@ -221,4 +277,13 @@ export class History {
       yield key;
     }
   }
+}
+
+/** The first key after all that start with `prefix`; undefined when none can follow. */
+function endOfPrefix(prefix: string): Key | undefined {
+  for (let length = prefix.length; length > 0; length -= 1) {
+    const last = prefix.charCodeAt(length - 1);
+    if (last < 0xffff) return prefix.slice(0, length - 1) + String.fromCharCode(last + 1);
+  }
+  return undefined;
 }

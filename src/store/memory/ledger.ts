@@ -1,5 +1,5 @@
 /** What a memory store was asked and what happened in it: counters and the audit trail. Only tests read it. */
-import type { Revision } from '../../base/decimals.ts';
+import { compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { SessionId } from '../../base/ids.ts';
 import type { BatchOutcome, Entry, Key, Store } from '../port.ts';
 import type { Commit, CommitCause } from './history.ts';
@@ -85,6 +85,16 @@ export class Ledger {
     if (this.#options.keepAudit) this.#audit.push(...recordsOf(cluster, commit));
   }
 
+  /** Begins the audit of another life of the store: with what it holds, as if that had been put in by hand. */
+  begin(cluster: string, entries: readonly Entry[], atMs: number): void {
+    if (!this.#options.keepAudit) return;
+    const inOrder = entries.toSorted((a, b) => compareDecimals(a.modRevision, b.modRevision));
+    for (const { key, value, session, modRevision: revision } of inOrder) {
+      const written = { cluster, revision, atMs, cause: 'hand' } as const;
+      this.#audit.push({ ...written, key, value, session, replaced: null });
+    }
+  }
+
   /** A copy of the counters. */
   stats(watchDeliveries: number): MemoryStats {
     return {
@@ -109,4 +119,12 @@ export function recordsOf(cluster: string, commit: Commit): AuditRecord[] {
     session: entry?.session ?? null,
     replaced: commit.replaced[index] ?? null,
   }));
+}
+
+/** The class of a key unless told otherwise: its third part; all of it when there is none. */
+export function kindOf(key: Key): string {
+  const second = key.indexOf('/', key.indexOf('/') + 1) + 1;
+  if (second === 0) return key;
+  const end = key.indexOf('/', second);
+  return key.slice(second, end === -1 ? undefined : end);
 }

@@ -14,6 +14,12 @@ interface Session {
   timer: Timer | undefined;
 }
 
+/** A session and its life without renewal, in milliseconds. */
+export interface SessionLife {
+  readonly id: SessionId;
+  readonly ttlMs: number;
+}
+
 /** What the table of sessions needs from its store. */
 export interface SessionsOptions {
   readonly clock: Clock;
@@ -36,6 +42,11 @@ export class Sessions {
   /** The live sessions, in the order they were opened. */
   get ids(): readonly SessionId[] {
     return [...this.#sessions.keys()];
+  }
+
+  /** The live sessions and the life that each has without renewal, in the order they were opened. */
+  get lives(): readonly SessionLife[] {
+    return [...this.#sessions].map(([id, { ttlMs }]) => ({ id, ttlMs }));
   }
 
   /** True while the session lives. */

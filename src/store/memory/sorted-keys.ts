@@ -40,6 +40,15 @@ export class SortedKeys {
     if (chunk.length === 0) this.#chunks.splice(index, 1);
   }
 
+  /** How many keys come before `key`, which need not be in; all of them for undefined. One look at each chunk. */
+  indexOf(key: Key | undefined): number {
+    const chunkIndex = key === undefined ? this.#chunks.length : this.#chunkIndexOf(key);
+    let index = 0;
+    for (let before = 0; before < chunkIndex; before += 1) index += this.#chunks[before]!.length;
+    const chunk = this.#chunks[chunkIndex];
+    return key === undefined || chunk === undefined ? index : index + lowerBound(chunk, key);
+  }
+
   /** Walks all keys at or after `first`, in order. The set must not change meanwhile. */
   *from(first: Key): Generator<Key, void, undefined> {
     let position: number | undefined;

@@ -4,6 +4,7 @@ import { ids } from '../../support/fleet.ts';
 import { CONFIG, type EtcdFleet, LEASE_MS, startFleet } from '../support/fleet.ts';
 import { startProxy } from '../support/server/proxy.ts';
 import { machineMs } from '../support/time-line.ts';
+import { patiently } from '../../support/patience.js';
 
 let fleet: EtcdFleet | undefined;
 afterEach(async () => {
@@ -12,7 +13,7 @@ afterEach(async () => {
 });
 
 /** Timers of a busy machine. */
-const SLACK_MS = 500;
+const SLACK_MS = patiently(500);
 
 describe('a worker without a connection', () => {
   test('self-fence - behind a black hole a worker stops before its lease is over, nobody else starts before, and it comes back', async () => {
@@ -20,9 +21,9 @@ describe('a worker without a connection', () => {
     fleet = started.fleet;
     const { timeLine } = fleet;
     const proxy = await startProxy(started.server.endpoint);
-    const a = fleet.worker('a', { store: { endpoints: [proxy.endpoint] } });
+    const a = fleet.start('a', { store: { endpoints: [proxy.endpoint] } });
     await fleet.until('a works', () => fleet!.watermark('s1') > 2 && fleet!.watermark('s2') > 2);
-    fleet.worker('b', { config: { maxInFlight: 2 } });
+    fleet.start('b', { config: { maxInFlight: 2 } });
     await fleet.until('both work', () => fleet!.leasesOf('b').length === 1);
     const [held] = fleet.leasesOf('a');
     const split = held!;
@@ -55,13 +56,17 @@ describe('a worker without a connection', () => {
     fleet = started.fleet;
     const { timeLine } = fleet;
     const proxy = await startProxy(started.server.endpoint);
-    fleet.worker('a', { store: { endpoints: [proxy.endpoint] } });
+    fleet.start('a', { store: { endpoints: [proxy.endpoint] } });
     await fleet.until('a works', () => fleet!.watermark('s1') > 2);
-    fleet.worker('b');
+    fleet.start('b');
     await fleet.until('b is there', () => fleet!.assignment('b') !== null);
     proxy.blackHole('answers');
     const cutMs = machineMs();
-    await fleet.until('b works', () => timeLine.has({ worker: 'b', what: 'started' }), 30_000);
+    await fleet.until(
+      'b works',
+      () => timeLine.has({ worker: 'b', what: 'started' }),
+      patiently(30_000),
+    );
     const aborted = timeLine.first({ worker: 'a', what: 'aborted' })!;
     expect(aborted.atMs - cutMs).toBeLessThan(LEASE_MS);
     const taken = timeLine.first({ worker: 'b', what: 'started' })!;
@@ -84,7 +89,7 @@ describe('a worker whose event loop is blocked', () => {
     const { timeLine } = fleet;
     const a = fleet.child('a');
     await fleet.until('a works', () => fleet!.watermark('s1') > 2);
-    const b = fleet.worker('b', { config: { maxInFlight: 2 } });
+    const b = fleet.start('b', { config: { maxInFlight: 2 } });
     await fleet.until('b is there', () => fleet!.assignment('b') !== null);
     a.tell({ kind: 'block', ms: 3 * LEASE_MS });
     await fleet.until('a goes on', () => timeLine.has({ worker: 'a', what: 'unblocked' }));
@@ -120,7 +125,7 @@ describe('a process that is stopped', () => {
     const { timeLine } = fleet;
     const zombie = fleet.child('zombie');
     await fleet.until('it holds both', () => fleet!.leasesOf('zombie').length === 2);
-    const heir = fleet.worker('heir');
+    const heir = fleet.start('heir');
     await fleet.until('one each', () =>
       ['zombie', 'heir'].every((id) => fleet!.leasesOf(id).length === 1),
     );

@@ -5,13 +5,14 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { ids } from '../../support/fleet.ts';
 import { createCertificates } from '../support/server/certificates.ts';
-import { EtcdFleet, type FleetSetup, startFleet } from '../support/fleet.ts';
+import { EtcdFleet, type FleetSetup, seconds, startFleet } from '../support/fleet.ts';
 import { Gateway } from '../support/server/gateway.ts';
 import { HostName } from '../support/server/host-name.ts';
 import { freePort, LOOPBACK } from '../support/server/ports.ts';
 import { startProxy } from '../support/server/proxy.ts';
 import { startEtcd } from '../support/server.ts';
 import { machineMs } from '../support/time-line.ts';
+import { patiently } from '../../support/patience.js';
 
 let fleet: EtcdFleet | undefined;
 let host: HostName | undefined;
@@ -22,14 +23,14 @@ afterEach(async () => {
 });
 
 /** A node that starts again elects itself after one to two seconds: an outage that is shorter than this lease. */
-const LEASE_MS = 6_000;
+const LEASE_MS = seconds(6);
 const SPLITS = ids(4);
 const SETUP = {
   splits: SPLITS,
   config: { leaseDurationMs: LEASE_MS, replanIntervalMs: LEASE_MS },
 } satisfies Partial<FleetSetup>;
 /** How soon workers are back once etcd can be reached. */
-const RECONNECT_MS = 10_000;
+const RECONNECT_MS = patiently(10_000);
 
 async function bothWork(): Promise<void> {
   await fleet!.until(
@@ -128,7 +129,7 @@ describe('endpoints', () => {
         end: () => first.stop(),
       });
       const { timeLine } = fleet;
-      for (const id of ['a', 'b']) fleet.worker(id);
+      for (const id of ['a', 'b']) fleet.start(id);
       await bothWork();
       const killedMs = machineMs();
       await first.kill();
@@ -173,7 +174,7 @@ describe('endpoints', () => {
           await server.stop();
         },
       });
-      for (const id of ['a', 'b']) fleet.worker(id);
+      for (const id of ['a', 'b']) fleet.start(id);
       await bothWork();
       await fleet.stays('nothing is lost', () => leaders().length === 1, LEASE_MS);
       expectNothingLost();
@@ -188,7 +189,7 @@ describe('endpoints', () => {
     const second = await startProxy(started.server.endpoint);
     first.cut();
     const endpoints = [first.endpoint, second.endpoint];
-    for (const id of ['a', 'b']) fleet.worker(id, { store: { endpoints } });
+    for (const id of ['a', 'b']) fleet.start(id, { store: { endpoints } });
     await bothWork();
     // Now the other way round, and silently.
     await first.heal();
@@ -226,12 +227,12 @@ describe('certificates', () => {
           await authority.stop();
         },
       });
-      const validForSeconds = 8;
+      const validForSeconds = patiently(8);
       const issuedMs = machineMs();
       const certificate = await authority.client('worker', validForSeconds);
       const { certFile, keyFile } = certificate;
       const tls = { caFile: authority.caFile, certFile, keyFile };
-      for (const id of ['a', 'b']) fleet.worker(id, { store: { tls } });
+      for (const id of ['a', 'b']) fleet.start(id, { store: { tls } });
       await bothWork();
       await certificate.renew();
       // What is open stays open, but nobody connects with the old one any more.

@@ -1,7 +1,7 @@
 /** A store that restarts, or is away: workers wait, and lose no more than their leases. */
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { ids } from '../../support/fleet.ts';
-import { type EtcdFleet, LEASE_MS, startFleet } from '../support/fleet.ts';
+import { type EtcdFleet, LEASE_MS, seconds, startFleet } from '../support/fleet.ts';
 import { machineMs } from '../support/time-line.ts';
 
 let fleet: EtcdFleet | undefined;
@@ -14,14 +14,14 @@ describe('a store that restarts', () => {
   test('outage - etcd killed and started again on its data within a lease, twice, costs nobody anything', async () => {
     const splits = ids(4);
     // A node that starts again elects itself after one to two seconds.
-    const leaseMs = 6_000;
+    const leaseMs = seconds(6);
     const config = { leaseDurationMs: leaseMs, replanIntervalMs: leaseMs };
     const started = await startFleet({ splits, config });
     fleet = started.fleet;
     const { server } = started;
     const { timeLine } = fleet;
-    const a = fleet.worker('a');
-    const b = fleet.worker('b');
+    const a = fleet.start('a');
+    const b = fleet.start('b');
     await fleet.until(
       'both work',
       () =>
@@ -51,7 +51,7 @@ describe('a store that restarts', () => {
     fleet = started.fleet;
     const { server } = started;
     const { timeLine } = fleet;
-    const workers = [fleet.worker('a'), fleet.worker('b')];
+    const workers = [fleet.start('a'), fleet.start('b')];
     await fleet.until(
       'both work',
       () =>
@@ -91,7 +91,7 @@ describe('a store that restarts', () => {
     const before = fleet.watermarks(ids(2));
     expect(fleet.entry(keys.presence('same-name' as never))).toBeDefined();
     const startedMs = machineMs();
-    const successor = fleet.worker('same-name');
+    const successor = fleet.start('same-name');
     await fleet.until('it goes on', () => fleet!.areServed(ids(2), before), LEASE_MS);
     // R13: by reclaiming, not by waiting for the leases of the former one.
     expect(timeLine.first({ what: 'started', sinceMs: startedMs })!.atMs - startedMs).toBeLessThan(

@@ -2,9 +2,9 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { ids } from '../../support/fleet.ts';
 import { type EtcdFleet, LEASE_MS, startFleet } from '../support/fleet.ts';
-import { GatewayError } from '../support/server/gateway.ts';
-import type { Gateway } from '../support/server/gateway.ts';
+import { type Gateway, GatewayError } from '../support/server/gateway.ts';
 import { machineMs } from '../support/time-line.ts';
+import { patiently } from '../../support/patience.js';
 
 let fleet: EtcdFleet | undefined;
 afterEach(async () => {
@@ -23,7 +23,7 @@ describe('a small store', () => {
     fleet = started.fleet;
     const { gateway } = started.server;
     const { timeLine } = fleet;
-    const workers = [fleet.worker('a'), fleet.worker('b')];
+    const workers = [fleet.start('a'), fleet.start('b')];
     await fleet.until('all work', () => splits.every((id) => fleet!.watermark(id) > 2));
     await fill(gateway);
     const fullMs = machineMs();
@@ -38,7 +38,7 @@ describe('a small store', () => {
     await fleet.until(
       'the job ends',
       () => workers.every(({ run }) => run.state === 'resolved'),
-      25_000,
+      patiently(25_000),
     );
     expect(workers.map(({ run }) => run.value?.kind)).toEqual(['complete', 'complete']);
     expect(timeLine.all({ what: 'lost' })).toEqual([]);

@@ -154,4 +154,30 @@ describe('three members', () => {
     // Otherwise this test has shown nothing.
     expect(lags).toBeGreaterThan(0);
   });
+
+  test('etcd store - a list of which one member is down starts as any other, whichever it is', async () => {
+    const [down] = await cluster.followers();
+    await down!.kill('SIGKILL');
+    const up = cluster.endpoints.filter((endpoint) => endpoint !== down!.endpoint);
+    for (const endpoints of [
+      [down!.endpoint, ...up],
+      [...up, down!.endpoint],
+    ]) {
+      const store = etcdStore({ endpoints });
+      stores.push(store);
+      const startMs = performance.now();
+      const watch = record(store.watch({ prefix: 'start/' }, nextRevision(await newest(store))));
+      await write(store, put('start/a', '1'));
+      while (watch.events.length === 0) await sleep(5);
+      expect(performance.now() - startMs).toBeLessThan(1_500);
+      await sleep(1_500);
+      await write(store, put('start/a', '2'));
+      while (watch.events.length === 1) await sleep(5);
+      expect(watch.changes.map(({ entry }) => entry?.value)).toEqual(['1', '2']);
+      watch.stop();
+    }
+    await down!.restart();
+    await sleep(1_500);
+    for (const store of stores) await write(store, put('start/a', '3'));
+  });
 });

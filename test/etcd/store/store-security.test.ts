@@ -3,7 +3,7 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { nextRevision, revisionOf } from '../../../src/base/decimals.ts';
+import { nextRevision } from '../../../src/base/decimals.ts';
 import { isLeaseholdError } from '../../../src/base/errors.ts';
 import { type EtcdStore, etcdStore, type EtcdStoreOptions } from '../../../src/store/etcd/index.ts';
 import {
@@ -12,11 +12,14 @@ import {
   newest,
   put,
   readOne,
+  readPage,
+  type Recording,
   record,
   sessionNamed,
   write,
 } from '../../store/support.ts';
 import { type CertificateAuthority, createCertificates } from '../support/server/certificates.ts';
+import { endOfPrefix } from '../support/server/gateway.ts';
 import { startProxy } from '../support/server/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
 
@@ -52,7 +55,7 @@ async function useAll(store: EtcdStore, prefix: string): Promise<void> {
 }
 
 async function revisionIn(store: EtcdStore, prefix: string) {
-  return revisionOf((await store.read({ prefix }, { limit: 1 }, CALL)).revision);
+  return (await readPage(store, { prefix }, { limit: 1 })).revision;
 }
 
 describe('options', () => {
@@ -96,6 +99,10 @@ describe('options', () => {
     for (const endpoint of ['http://a:1/', 'http://u:p@a:1', 'http://a:1/x', 'ftp://a:1']) {
       expect(refused({ endpoints: [endpoint] })).toMatchObject({ code: 'E_CONFIG_INVALID' });
     }
+    const auth = { username: 'worker', password: 5 };
+    expect(String(refused({ endpoints: ['http://a:1'], auth }))).toContain('auth.password');
+    const given = { username: 'worker', password: () => 'secret' };
+    expect(refused({ endpoints: ['http://a:1'], auth: given })).toBeNull();
     expect(refused({ endpoints: ['http://[::1]:2379', 'http://etcd-0.etcd:2379'] })).toBeNull();
   });
 });
@@ -271,30 +278,191 @@ describe('users', () => {
     await proxy.stop();
   });
 
-  test('etcd store - a watch that is not permitted stays silent and does not disturb others', async () => {
+  /** Changes users and roles by hand. */
+  const byRoot = async (method: string, request: Readonly<Record<string, unknown>>) => {
+    await server.gateway.logIn('root', 'root');
+    await server.gateway.call(`auth/${method}`, request);
+  };
+  const kindsOf = ({ events }: Recording): string =>
+    events.map((event) => (event.kind === 'refused' ? event.error.code : event.kind)).join(' ');
+  /** Reads until it is allowed again. */
+  const untilAllowed = async (store: EtcdStore, key = 'mine/a'): Promise<void> => {
+    const endMs = performance.now() + 8_000;
+    for (;;) {
+      const answer = await readOne(store, key).catch((error: unknown) => error);
+      if (!isLeaseholdError(answer)) return;
+      if (performance.now() > endMs) throw answer;
+      await sleep(50);
+    }
+  };
+
+  test('etcd store - a watch that is not permitted is refused, once, and does not disturb others', async () => {
     const store = as('worker', 'secret');
     const from = nextRevision(await revisionIn(store, 'mine/'));
     const denied = record(store.watch({ prefix: 'other/' }, from));
     const allowed = record(store.watch({ prefix: 'mine/' }, from));
     for (let index = 0; index < 20; index += 1) {
       await write(store, put(`mine/${index}`, '1'));
-      await sleep(50);
+      await sleep(100);
     }
     await until(() => allowed.events.length === 20);
-    expect(denied.events).toEqual([]);
+    expect(kindsOf(denied)).toBe('E_STORE_DENIED');
+    expect(denied.isComplete).toBe(false);
 
-    await server.gateway.logIn('root', 'root');
-    await server.gateway.call('auth/role/grant', {
-      name: 'worker-keys',
-      perm: {
-        permType: 'READ',
-        key: Buffer.from('other/').toString('base64'),
-        range_end: Buffer.from('other0').toString('base64'),
-      },
-    });
+    await byRoot('role/grant', { name: 'worker-keys', perm: { permType: 'READ', ...OTHER } });
     await server.gateway.put('other/a', '1');
-    await until(() => denied.events.length === 1);
+    await until(() => denied.events.length === 3);
+    expect(kindsOf(denied)).toBe('E_STORE_DENIED accepted changes');
+    await byRoot('role/revoke', { role: 'worker-keys', ...OTHER });
     denied.stop();
     allowed.stop();
   });
+
+  test('etcd store - a permission that is taken away and given back denies calls meanwhile, and nothing after', async () => {
+    const store = as('worker', 'secret');
+    const from = nextRevision(await revisionIn(store, 'mine/'));
+    const before = record(store.watch({ prefix: 'mine/' }, from));
+    await write(store, put('mine/a', '1'));
+    await until(() => before.events.length === 1);
+
+    await byRoot('role/revoke', { role: 'worker-keys', ...MINE });
+    await expectCode(readOne(store, 'mine/a'), 'E_STORE_DENIED');
+    await expectCode(write(store, put('mine/a', '2')), 'E_STORE_DENIED');
+    const during = record(store.watch({ prefix: 'mine/' }, from));
+    await until(() => during.events.length === 1);
+    await server.gateway.put('mine/b', '1');
+    await byRoot('role/grant', { name: 'worker-keys', perm: { permType: 'READWRITE', ...MINE } });
+    expect((await readOne(store, 'mine/a'))?.value).toBe('1');
+    await write(store, put('mine/a', '3'));
+    await until(() => during.changes.length === 3 && before.changes.length === 3);
+    expect(kindsOf(during)).toBe('E_STORE_DENIED accepted changes changes changes');
+    // etcd asks only when a watch begins.
+    expect(kindsOf(before)).toBe('changes changes changes');
+    before.stop();
+    during.stop();
+  });
+
+  test('etcd store - a password that was changed and put back, or a user deleted and made again, heals by itself', async () => {
+    const proxy = await startProxy(server);
+    const store = client({
+      endpoints: [proxy.endpoint],
+      auth: { username: 'worker', password: 'secret' },
+    });
+    const mine = sessionNamed('healing');
+    await store.openSession(mine, 60_000, CALL);
+    await store.keepAlive(mine, CALL);
+    const from = nextRevision(await revisionIn(store, 'mine/'));
+    const watch = record(store.watch({ prefix: 'mine/' }, from));
+    await write(store, put('mine/a', '1'));
+    await until(() => watch.events.length === 1);
+    const outages = [
+      [
+        () => byRoot('user/changepw', { name: 'worker', password: 'another' }),
+        () => byRoot('user/changepw', { name: 'worker', password: 'secret' }),
+      ],
+      [
+        () => byRoot('user/delete', { name: 'worker' }),
+        async () => {
+          await byRoot('user/add', { name: 'worker', password: 'secret' });
+          await byRoot('user/grant', { user: 'worker', role: 'worker-keys' });
+        },
+      ],
+    ] as const;
+    for (const [begin, end] of outages) {
+      const { length } = watch.events;
+      await begin();
+      for (let times = 0; times < 2; times += 1) {
+        await expectCode(readOne(store, 'mine/a'), 'E_STORE_DENIED');
+        await expectCode(write(store, put('mine/a', '2')), 'E_STORE_DENIED');
+      }
+      // Streams that are open go on until they break.
+      proxy.drop();
+      await until(() => watch.events.length === length + 1);
+      await expectCode(store.keepAlive(mine, CALL), 'E_STORE_DENIED');
+      await server.gateway.put('mine/b', '1');
+
+      await end();
+      await untilAllowed(store);
+      expect(await store.keepAlive(mine, CALL)).toEqual({ ttlMs: 60_000 });
+      await write(store, put('mine/a', '3'));
+      await until(() => watch.events.length === length + 4, 15_000);
+      expect(kindsOf({ ...watch, events: watch.events.slice(length) })).toBe(
+        'E_STORE_DENIED accepted changes changes',
+      );
+    }
+    watch.stop();
+    await store.closeSession(mine, CALL);
+    await proxy.stop();
+  });
+
+  test('etcd store - a password may be given by a function, which is asked again for each log-in', async () => {
+    let password = (): string => 'secret';
+    let asked = 0;
+    const give = (): string => {
+      asked += 1;
+      return password();
+    };
+    const store = client({
+      endpoints: [server.endpoint],
+      auth: { username: 'worker', password: give },
+    });
+    await useAll(store, 'mine/');
+    expect(asked).toBe(1);
+
+    await byRoot('user/changepw', { name: 'worker', password: 'new' });
+    password = () => 'new';
+    await useAll(store, 'mine/');
+    await write(store, put('mine/a', '1'));
+    expect(asked).toBe(2);
+
+    await byRoot('user/changepw', { name: 'worker', password: 'newer' });
+    const broken: (() => unknown)[] = [
+      () => {
+        throw new Error('the vault is sealed');
+      },
+      () => '',
+      () => undefined,
+      () => Promise.reject(new Error('too late')),
+    ];
+    for (const give of broken) {
+      password = give as () => string;
+      const error = await readOne(store, 'mine/a').catch((thrown: unknown) => thrown);
+      expect(error).toMatchObject({ code: 'E_STORE_DENIED', kind: 'fatal' });
+      expect(String(error)).toContain('auth.password()');
+      expect(JSON.stringify([error, String(error)])).not.toContain('newer');
+      // Nothing was sent.
+      await expectCode(write(store, put('mine/a', '2')), 'E_STORE_DENIED');
+    }
+    password = () => 'newer';
+    expect((await readOne(store, 'mine/a'))?.value).toBe('1');
+    await byRoot('user/changepw', { name: 'worker', password: 'secret' });
+  });
+
+  test('etcd store - many calls at once log in once', async () => {
+    const { logIns } = await countingLogIns(async (store) => {
+      const calls = Array.from({ length: 20 }, (_, index) => readOne(store, `mine/${index}`));
+      await Promise.all(calls);
+      await useAll(store, 'mine/');
+    });
+    expect(logIns).toBe(1);
+  });
+
+  /** Runs `work` with a client of its own and counts how often it asked for its password. */
+  async function countingLogIns(work: (store: EtcdStore) => Promise<void>) {
+    let logIns = 0;
+    const password = (): string => {
+      logIns += 1;
+      return 'secret';
+    };
+    const auth = { username: 'worker', password };
+    await work(client({ endpoints: [server.endpoint], auth }));
+    return { logIns };
+  }
 });
+
+const spanOf = (prefix: string) => ({
+  key: Buffer.from(prefix).toString('base64'),
+  range_end: endOfPrefix(prefix),
+});
+const MINE = spanOf('mine/');
+const OTHER = spanOf('other/');

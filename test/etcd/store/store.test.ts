@@ -9,7 +9,7 @@ import { nextRevision, revisionOf } from '../../../src/base/decimals.ts';
 import { InvariantViolation, isLeaseholdError } from '../../../src/base/errors.ts';
 import type { SessionId } from '../../../src/base/ids.ts';
 import { type EtcdStore, etcdStore } from '../../../src/store/etcd/index.ts';
-import { readAll } from '../../../src/store/read-all.ts';
+import { readAll, readEach, readKeysInParts } from '../../../src/store/read-all.ts';
 import { describeStoreContract } from '../../store/contract.ts';
 import {
   batch,
@@ -24,6 +24,7 @@ import {
   tryTxns,
   write,
 } from '../../store/support.ts';
+import { startProxy } from '../support/server/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
 
 const run = promisify(execFile);
@@ -135,7 +136,7 @@ describe('etcd store', () => {
   });
 
   describe('sizes', () => {
-    test('etcd store - pages and replays beyond 4 MiB arrive whole', async () => {
+    test('etcd store - a replay beyond 4 MiB arrives whole, and so does a range, in pages', async () => {
       store = client();
       const start = await newest(store);
       const large = (index: number): string => String(index).repeat(400_000);
@@ -148,11 +149,16 @@ describe('etcd store', () => {
         );
       }
       const patient = { timeoutMs: 10_000 };
-      const page = await store.read({ prefix: key('large/') }, {}, patient);
-      expect(page).toMatchObject({ kind: 'page', more: false });
-      expect(page.kind === 'page' && page.entries.map(({ value }) => value.length)).toEqual(
-        Array.from({ length: 18 }, () => 400_000),
-      );
+      const sizes: number[] = [];
+      const result = await readEach(store, { prefix: key('large/') }, patient, (page) => {
+        sizes.push(page.length);
+        expect(page.every(({ value }) => value.length === 400_000)).toBe(true);
+      });
+      expect(result).toEqual({ revision: await newest(store), count: 18 });
+      // The first page begins with what is too large, and the others have a mebibyte at most.
+      expect(sizes[0]).toBeGreaterThan(2);
+      expect(sizes.slice(1).every((size) => size <= 2)).toBe(true);
+      expect(sizes.reduce((sum, size) => sum + size)).toBe(18);
 
       const replay = record(store.watch({ prefix: key('large/') }, nextRevision(start)));
       await until(() => replay.changes.length === 18);
@@ -161,6 +167,44 @@ describe('etcd store', () => {
         Array.from('012345678').flatMap((digit) => [digit, digit]),
       );
       replay.stop();
+    });
+
+    test('etcd store - an answer that is too large is refused as it begins, and the connection is kept', async () => {
+      const proxy = await startProxy(server);
+      store = client(proxy.endpoint);
+      for (let index = 0; index < 20; index += 1) {
+        await write(store, put(key(`refused/${index}`), 'x'.repeat(1_000_000)));
+      }
+      const range = { prefix: key('refused/') };
+      const patient = { timeoutMs: 10_000 };
+      expect((await store.read(range, { limit: 2 }, patient)).kind).toBe('page');
+      const { accepted, answerBytes } = proxy.counters;
+      for (let times = 0; times < 5; times += 1) {
+        const reads = [store.read(range, {}, patient), store.read(range, { limit: 2 }, patient)];
+        const kinds = (await Promise.all(reads)).map(({ kind }) => kind);
+        expect(kinds).toEqual(['tooLarge', 'page']);
+      }
+      expect(proxy.counters.accepted).toBe(accepted);
+      // Five pages of two entries, and what was on its way of twenty.
+      expect(proxy.counters.answerBytes - answerBytes).toBeLessThan(5 * 8_000_000);
+      await proxy.stop();
+    });
+
+    test('etcd store - an entry that is larger than a page may be is read by itself', async () => {
+      const roomy = await startEtcd({ extraArgs: ['--max-request-bytes', '10000000'] });
+      const value = 'x'.repeat(5_000_000);
+      await roomy.gateway.put('huge/a', value);
+      await roomy.gateway.put('huge/b', value);
+      store = client(roomy.endpoint);
+      const patient = { timeoutMs: 10_000 };
+      const all = await readAll(store, { prefix: 'huge/' }, patient);
+      expect(all.entries.map((entry) => entry.value.length)).toEqual([5_000_000, 5_000_000]);
+      const named = await readKeysInParts(store, ['huge/a', 'huge/b', 'huge/c'], patient);
+      expect([...named.entries.values()].map((entry) => entry.key)).toEqual(['huge/a', 'huge/b']);
+      const watch = record(store.watch({ prefix: 'huge/' }, revisionOf(2)));
+      await until(() => watch.changes.length === 2);
+      watch.stop();
+      await roomy.stop();
     });
 
     test('etcd store - ten thousand keys are read by pages, while others write', async () => {
@@ -189,7 +233,7 @@ describe('etcd store', () => {
 
       const some = Array.from({ length: 300 }, (_, index) => name(index * 33));
       const named = await readAll(store, { keys: some }, CALL);
-      expect(named.entries.map((entry) => entry.key)).toEqual(some);
+      expect([...named.entries.values()].map((entry) => entry.key)).toEqual(some);
     });
   });
 

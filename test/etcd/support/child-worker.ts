@@ -1,11 +1,9 @@
 /** A worker in a process of its own, told what to do by its parent; see `child.ts`. */
-import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
-import { createWorker } from '../../../src/driver/worker.ts';
+import { createWorker, type WorkerConfig } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/store/etcd/index.ts';
 import { finalPlan } from '../../support/fleet.ts';
 import { manySplits } from './many-splits.ts';
-import { machineMs } from './time-line.ts';
-import type { Note } from './time-line.ts';
+import { machineMs, type Note } from './time-line.ts';
 import { noteEvent, steadyWork } from './work.ts';
 
 /** What a child is started with. */

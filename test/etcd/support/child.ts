@@ -3,25 +3,27 @@ import { spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import path from 'node:path';
-import type { ChildCommand, ChildSetup } from './child-worker.ts';
+import type { ChildCommand } from './child-worker.ts';
 import { atEnd } from './server/cleanup.ts';
 import type { Moment, TimeLine } from './time-line.ts';
 import { machineMs } from './time-line.ts';
+import { patiently } from '../../support/patience.js';
 
 const ROOT = path.resolve(import.meta.dirname, '../../..');
 
-/** A worker in a process of its own. */
-export class ChildWorker {
+/** A worker in a process of its own. Every program that it may be understands `{ kind: 'stop' }`. */
+export class ChildWorker<Command extends { readonly kind: string } = ChildCommand> {
   readonly id: string;
   readonly exited: Promise<unknown>;
   readonly #child: ChildProcess;
   readonly #timeLine: TimeLine;
   #stderr = '';
 
-  constructor(setup: ChildSetup, timeLine: TimeLine) {
+  /** @param script  The program; it gets `setup` as JSON. */
+  constructor(setup: { readonly id: string }, timeLine: TimeLine, script: string) {
     this.id = setup.id;
     this.#timeLine = timeLine;
-    const child = runScript('child-worker.ts', [JSON.stringify(setup)], 'ipc');
+    const child = runScript(script, [JSON.stringify(setup)], 'ipc');
     this.#child = child;
     child.stderr?.on('data', (chunk: Buffer) => (this.#stderr += chunk.toString()));
     child.on('message', (moment: Moment) => {
@@ -39,7 +41,7 @@ export class ChildWorker {
     return this.#child.exitCode !== null || this.#child.signalCode !== null;
   }
 
-  tell(command: ChildCommand): void {
+  tell(command: Command): void {
     this.#child.send(command);
   }
 
@@ -62,12 +64,12 @@ export class ChildWorker {
   }
 
   /** Lets the worker leave; kills the process when it does not end. */
-  async stop(): Promise<void> {
+  async stop(withinMs = patiently(5_000)): Promise<void> {
     if (this.hasExited) return;
     this.resume();
     // One that has come to its end by itself hangs up before it is gone.
     if (this.#child.connected) this.#child.send({ kind: 'stop' }, () => undefined);
-    const timer = setTimeout(() => void this.kill(), 5_000);
+    const timer = setTimeout(() => void this.kill(), withinMs);
     await this.exited;
     clearTimeout(timer);
   }

@@ -5,11 +5,11 @@
 import { expect } from '@jest/globals';
 import { ids } from '../../support/fleet.ts';
 import { type EtcdCluster, startCluster } from './server/cluster.ts';
-import { EtcdFleet } from './fleet.ts';
+import { EtcdFleet, seconds } from './fleet.ts';
 import { machineMs } from './time-line.ts';
 
 /** Members elect a leader within one to three seconds on a busy machine. */
-export const LEASE_MS = 5_000;
+export const LEASE_MS = seconds(5);
 export const SPLITS = ids(6);
 const WORKERS = ['a', 'b', 'c'];
 /** How soon everything is served again after the cluster is; a lease, the rebalance delay, and a busy machine. */
@@ -44,7 +44,7 @@ export class ClusterFleet {
     endpointsOf = (index: number): readonly string[] => this.rotated(index),
   ): Promise<void> {
     const { fleet } = this;
-    WORKERS.forEach((id, index) => fleet.worker(id, { store: { endpoints: endpointsOf(index) } }));
+    WORKERS.forEach((id, index) => fleet.start(id, { store: { endpoints: endpointsOf(index) } }));
     await fleet.until(
       'all work',
       () =>

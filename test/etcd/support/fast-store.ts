@@ -57,7 +57,9 @@ export class FastStore implements Store {
 
   async read(range: Range, read: ReadOptions, options: CallOptions): Promise<ReadOutcome> {
     const outcome = await this.#inner.read(range, read, this.#real(options));
-    await this.#answered({ revision: outcome.revision, isWrite: false });
+    if (outcome.kind !== 'tooLarge') {
+      await this.#answered({ revision: outcome.revision, isWrite: false });
+    }
     return outcome;
   }
 

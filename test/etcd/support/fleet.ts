@@ -1,61 +1,46 @@
 /**
- * A fleet of workers over a real etcd, in real time. Workers of the test's own process have a store client each; others run
- * in child processes. What they did is on one time line; what the store holds is read from the recorded history.
+ * A fleet that runs a job over a real etcd, in real time. Workers of the test's own process have a client each; others run in
+ * child processes. What they did is on one time line; what the store holds is read from the recorded history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
-import type { CoordinationEvent, Planner, Verdict } from '../../../src/coordinator/api/api.ts';
-import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
-import { createWorker, type Handler, type Worker } from '../../../src/driver/worker.ts';
-import { jobKeys } from '../../../src/records/keys.ts';
+import type { Planner, WorkerConfig } from '../../../src/index.ts';
 import {
-  type AssignmentRecord,
-  assignmentCodec,
-  type LeaderRecord,
-  leaderCodec,
-  type LeaseRecord,
-  leaseCodec,
-  type PlanRecord,
-  planCodec,
-  type SplitRecord,
-  splitCodec,
-} from '../../../src/records/records.ts';
-import { etcdStore, type EtcdStore, type EtcdStoreOptions } from '../../../src/store/etcd/index.ts';
-import { finalPlan, type LoggedLine, type Outcome, watched } from '../../support/fleet.ts';
+  finalPlan,
+  Fleet,
+  type HandledWorker,
+  JOB,
+  listen,
+  type WorkerSetup,
+} from '../../support/fleet.ts';
+import { patiently } from '../../support/patience.js';
 import { ChildWorker } from './child.ts';
 import type { ChildSetup } from './child-worker.ts';
 import type { Gateway } from './server/gateway.ts';
-import { type HistoryRecorder, type RecordedEntry, startRecorder } from './history/history.ts';
+import { type HistoryRecorder, startRecorder } from './history/history.ts';
 import { type EtcdOptions, type EtcdServer, startEtcd } from './server.ts';
 import { machineMs, TimeLine } from './time-line.ts';
+import type { EtcdView } from './view.ts';
 import { noteEvent, steadyWork, type Work } from './work.ts';
+import { JobWorld } from './world.ts';
 
-const JOB = 'job';
-const PREFIX = 'test';
-export const LEASE_MS = 3_000;
+/** So many seconds on a machine that has time for the test, and more on a busy one; whole ones, as etcd counts leases. */
+export function seconds(count: number): number {
+  return Math.ceil(patiently(count)) * 1_000;
+}
+
+export const LEASE_MS = seconds(3);
 
 /** Leases near the least that etcd grants; everything else in proportion. */
 export const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: LEASE_MS,
-  opTimeoutMs: 1_000,
-  rebalanceDelayMs: 500,
-  drainDeadlineMs: 1_000,
+  opTimeoutMs: LEASE_MS / 3,
+  rebalanceDelayMs: LEASE_MS / 6,
+  drainDeadlineMs: LEASE_MS / 3,
   maxAttempts: 3,
   maxInFlight: 8,
   replanIntervalMs: LEASE_MS,
-  reconcileIntervalMs: 4_000,
+  reconcileIntervalMs: seconds(4),
 };
-
-/** A worker of this process. */
-export interface FleetWorker {
-  readonly id: string;
-  readonly worker: Worker;
-  readonly store: EtcdStore;
-  readonly events: CoordinationEvent[];
-  readonly lines: LoggedLine[];
-  /** What became of `run`. */
-  readonly run: Outcome<Verdict>;
-}
 
 export interface FleetSetup {
   readonly endpoints: readonly string[];
@@ -69,68 +54,35 @@ export interface FleetSetup {
   readonly end?: () => Promise<void>;
 }
 
-export interface WorkerSetup {
-  readonly config?: Partial<WorkerConfig>;
-  readonly planner?: Planner;
-  readonly work?: Work;
-  readonly handler?: Handler;
-  readonly store?: Partial<EtcdStoreOptions>;
-}
-
 const POLL_MS = 25;
 
-export class EtcdFleet {
+export class EtcdFleet extends Fleet<EtcdView> {
   readonly timeLine = new TimeLine();
-  readonly keys = jobKeys(PREFIX, JOB);
   readonly recorder: HistoryRecorder;
-  readonly workers: FleetWorker[] = [];
-  readonly children: ChildWorker[] = [];
+  readonly workers: HandledWorker[] = [];
+  /** Of whatever program. */
+  readonly children: Pick<ChildWorker, 'stop'>[] = [];
   readonly #setup: FleetSetup;
-  readonly #now = new Map<string, RecordedEntry>();
-  readonly #stores: EtcdStore[] = [];
-  #read = 0;
 
   constructor(setup: FleetSetup) {
+    const { endpoints, gateways, splits = ['s1'], planner = finalPlan(splits) } = setup;
+    const recorder = startRecorder(gateways);
+    const restartEmpty = () => Promise.reject(new Error('a test restarts its own server'));
+    const world = new JobWorld({ endpoints, gateways, recorder, restartEmpty });
+    super({ planner, config: { ...CONFIG, ...setup.config } }, world);
+    this.recorder = recorder;
     this.#setup = setup;
-    this.recorder = startRecorder(setup.gateways);
   }
 
-  /** Starts a worker in this process. */
-  worker(id: string, setup: WorkerSetup = {}): FleetWorker {
-    const store = etcdStore({ endpoints: this.#setup.endpoints, ...setup.store });
+  /** Starts a worker in this process that works in small steps. */
+  start(id: string, setup: WorkerSetup & { readonly work?: Work } = {}): HandledWorker {
     const note = this.timeLine.noteFor(id);
-    const lines: LoggedLine[] = [];
-    const line =
-      (level: LoggedLine['level']) =>
-      (fields: Readonly<Record<string, unknown>>, message: string): void => {
-        lines.push({ level, event: String(fields.event), message, fields });
-      };
-    const worker = createWorker({
-      job: JOB,
-      prefix: PREFIX,
-      store,
-      instanceId: id,
-      planner: setup.planner ?? this.#setup.planner ?? finalPlan(this.#setup.splits ?? ['s1']),
-      config: { ...CONFIG, ...this.#setup.config, ...setup.config },
-      logger: {
-        debug: line('debug'),
-        info: line('info'),
-        warn: line('warn'),
-        error: line('error'),
-      },
-    });
-    const events: CoordinationEvent[] = [];
-    void (async () => {
-      for await (const event of worker.events()) {
-        events.push(event);
-        noteEvent(note, event);
-      }
-    })();
     const work = setup.work ?? this.#setup.work ?? { stepMs: 50 };
-    const run = watched(worker.run(setup.handler ?? steadyWork(note, work)));
-    const started = { id, worker, store, events, lines, run };
+    const started = this.worker(id, steadyWork(note, work), setup);
+    listen(started.worker.events(), (event) => {
+      noteEvent(note, event);
+    });
     this.workers.push(started);
-    this.#stores.push(store);
     return started;
   }
 
@@ -139,33 +91,28 @@ export class EtcdFleet {
     id: string,
     setup: Pick<WorkerSetup, 'config'> & Partial<Pick<ChildSetup, 'manySplits' | 'work'>> = {},
   ): ChildWorker {
-    const child = new ChildWorker(
-      {
-        id,
-        job: JOB,
-        prefix: PREFIX,
-        endpoints: this.#setup.endpoints,
-        splits: this.#setup.splits ?? ['s1'],
-        config: { ...CONFIG, ...this.#setup.config, ...setup.config },
-        work: setup.work ?? this.#setup.work ?? { stepMs: 50 },
-        ...(setup.manySplits === undefined ? {} : { manySplits: setup.manySplits }),
-      },
-      this.timeLine,
-    );
+    const started: ChildSetup = {
+      id,
+      job: JOB,
+      prefix: this.prefix,
+      endpoints: this.#setup.endpoints,
+      splits: this.#setup.splits ?? ['s1'],
+      config: { ...CONFIG, ...this.#setup.config, ...setup.config },
+      work: setup.work ?? this.#setup.work ?? { stepMs: 50 },
+      ...(setup.manySplits === undefined ? {} : { manySplits: setup.manySplits }),
+    };
+    const child = new ChildWorker(started, this.timeLine, 'child-worker.ts');
     this.children.push(child);
     return child;
   }
 
   /** Waits until `condition` holds; returns how long it took. */
-  async until(what: string, condition: () => boolean, withinMs = 20_000): Promise<number> {
-    const startMs = machineMs();
-    while (!condition()) {
-      if (machineMs() - startMs > withinMs) {
-        throw new Error(`${what}: not within ${withinMs} ms\n${this.describe()}`);
-      }
-      await sleep(POLL_MS);
-    }
-    return machineMs() - startMs;
+  override until(
+    what: string,
+    condition: () => boolean,
+    withinMs = patiently(20_000),
+  ): Promise<number> {
+    return super.until(what, condition, withinMs, POLL_MS);
   }
 
   /** Fails when `condition` ceases to hold within this time. */
@@ -175,46 +122,6 @@ export class EtcdFleet {
       if (!condition()) throw new Error(`${what}: ceased\n${this.describe()}`);
       await sleep(POLL_MS);
     }
-  }
-
-  /** The newest version of a key; undefined when it is absent. */
-  entry(key: string): RecordedEntry | undefined {
-    return this.#current().get(key);
-  }
-
-  /** What is stored now under a prefix of the job: `leases/`. */
-  under(kind: string): RecordedEntry[] {
-    const prefix = this.keys.root + kind;
-    return [...this.#current().values()].filter(({ key }) => key.startsWith(prefix));
-  }
-
-  plan(): PlanRecord | null {
-    return this.#record(this.keys.plan, planCodec.decode);
-  }
-
-  split(id: string): SplitRecord | null {
-    return this.#record(this.keys.split(id as SplitId), splitCodec.decode);
-  }
-
-  lease(id: string): LeaseRecord | null {
-    return this.#record(this.keys.lease(id as SplitId), leaseCodec.decode);
-  }
-
-  assignment(instance: string): AssignmentRecord | null {
-    return this.#record(this.keys.assignment(instance as InstanceId), assignmentCodec.decode);
-  }
-
-  leader(): LeaderRecord | null {
-    return this.#record(this.keys.leader, leaderCodec.decode);
-  }
-
-  /** Ids of the splits whose lease an instance holds now. */
-  leasesOf(instance: string): string[] {
-    const prefix = `${this.keys.root}leases/`;
-    return this.under('leases/')
-      .map(({ key }) => key.slice(prefix.length))
-      .filter((id) => this.lease(id)?.owner === instance)
-      .sort();
   }
 
   /** Watermark of a split in the store. */
@@ -238,23 +145,17 @@ export class EtcdFleet {
   }
 
   /** Stops everything that was started. */
-  async close(): Promise<void> {
-    await Promise.all([
-      ...this.workers.map(({ worker }) => worker.stop()),
-      ...this.children.map((child) => child.stop()),
-    ]);
-    await Promise.all(this.#stores.map((store) => store.close()));
-    await this.recorder.stop();
+  override async close(): Promise<void> {
+    await Promise.all([super.close(), ...this.children.map((child) => child.stop())]);
     await this.#setup.end?.();
   }
 
   /** For failure messages. */
-  describe(): string {
-    const keys = [...this.#current().values()]
-      .filter(({ key }) => key.startsWith(this.keys.root))
+  override describe(): string {
+    const keys = this.under('')
       .slice(0, 60)
-      .map(({ key, revision, session, value }) =>
-        [key, `@${revision}`, session ?? '', value?.slice(0, 240)].join(' '),
+      .map(({ key, modRevision, session, value }) =>
+        [key, `@${modRevision}`, session ?? '', value.slice(0, 240)].join(' '),
       );
     const warnings = this.workers.slice(0, 4).flatMap(({ id, lines }) =>
       lines
@@ -266,26 +167,6 @@ export class EtcdFleet {
     );
     const states = this.workers.slice(0, 4).map(({ worker }) => JSON.stringify(worker.status()));
     return [...keys, this.timeLine.tail(), ...warnings, ...states].join('\n');
-  }
-
-  #current(): ReadonlyMap<string, RecordedEntry> {
-    const { entries } = this.recorder;
-    for (; this.#read < entries.length; this.#read += 1) {
-      const entry = entries[this.#read]!;
-      if (entry.value === null) this.#now.delete(entry.key);
-      else this.#now.set(entry.key, entry);
-    }
-    return this.#now;
-  }
-
-  #record<T>(
-    key: string,
-    decode: (text: string) => { kind: string } & ({ kind: 'record'; record: T } | { kind: string }),
-  ): T | null {
-    const value = this.entry(key)?.value;
-    if (value === undefined || value === null) return null;
-    const decoded = decode(value);
-    return decoded.kind === 'record' ? (decoded as { record: T }).record : null;
   }
 }
 

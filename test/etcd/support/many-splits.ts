@@ -1,5 +1,5 @@
 /** A plan that is too large to be written down in a test. */
-import type { Planner } from '../../../src/coordinator/api/api.ts';
+import type { Planner } from '../../../src/index.ts';
 
 const DESCRIPTOR_BYTES = 200;
 

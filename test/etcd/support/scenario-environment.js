@@ -8,7 +8,7 @@
 import { AsyncLocalStorage } from 'node:async_hooks';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { TestEnvironment } from 'jest-environment-node';
+import PatientEnvironment from '../../support/environment.js';
 import { titlesOnEtcd } from '../../support/reporter.js';
 
 const SCENARIOS = path.resolve(import.meta.dirname, '../../SCENARIOS.md');
@@ -18,15 +18,15 @@ const TIMEOUT_MS = 180_000;
 
 /** @typedef {import('../../support/scenario.ts').Scenario} Scenario */
 
-export default class ScenarioEnvironment extends TestEnvironment {
+export default class ScenarioEnvironment extends PatientEnvironment {
   /** @type {AsyncLocalStorage<Scenario>} */
   #running = new AsyncLocalStorage();
 
   #isHandful = false;
 
   /**
-   * @param {ConstructorParameters<typeof TestEnvironment>[0]} config
-   * @param {ConstructorParameters<typeof TestEnvironment>[1]} context
+   * @param {ConstructorParameters<typeof PatientEnvironment>[0]} config
+   * @param {ConstructorParameters<typeof PatientEnvironment>[1]} context
    */
   constructor(config, context) {
     super(config, context);
@@ -44,8 +44,10 @@ export default class ScenarioEnvironment extends TestEnvironment {
    *
    * @param {{ name: string }} event
    * @param {any} state
+   * @override
    */
   handleTestEvent(event, state) {
+    super.handleTestEvent(event, state);
     if (event.name !== 'run_start') return;
     const wanted = new Set(titlesOnEtcd(readFileSync(SCENARIOS, 'utf8'), this.#isHandful));
     const root = state.rootDescribeBlock;

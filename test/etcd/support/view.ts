@@ -15,11 +15,20 @@ import type {
 import type { WorldStore } from '../../support/world.ts';
 import type { Answered } from './fast-store.ts';
 import type { HistoryRecorder, HeardEntry } from './history/history.ts';
-import type { EtcdServer } from './server.ts';
+import type { Gateway } from './server/gateway.ts';
+import { patiently } from '../../support/patience.js';
+
+/** Servers that hold one set of keys, and the record of all that was ever in it. */
+export interface Place {
+  readonly endpoints: readonly string[];
+  readonly gateways: readonly Gateway[];
+  readonly recorder: HistoryRecorder;
+  /** Starts the store again without data, as another one. */
+  restartEmpty(): Promise<void>;
+}
 
 export interface ViewOptions {
-  readonly server: EtcdServer;
-  readonly recorder: HistoryRecorder;
+  readonly place: Place;
   /** Of the fleet's keys. */
   readonly prefix: string;
   readonly clock: { ofRealMs(realMs: number): number };
@@ -45,7 +54,18 @@ export class EtcdView implements WorldStore {
   constructor(options: ViewOptions) {
     this.#options = options;
     this.#client = options.connect();
-    this.#read = options.recorder.entries.length;
+    this.#read = options.place.recorder.entries.length;
+  }
+
+  get #gateway(): Gateway {
+    return this.#options.place.gateways[0]!;
+  }
+
+  /** What is stored at a key now. */
+  entry(key: Key): Entry | undefined {
+    this.#take();
+    const found = this.#now.get(key);
+    return found === undefined ? undefined : entryOf(found);
   }
 
   get clusterId(): string {
@@ -107,13 +127,7 @@ export class EtcdView implements WorldStore {
     this.#take();
     return [...this.#now.values()]
       .filter(({ key }) => key.startsWith(prefix))
-      .map((entry) => ({
-        key: entry.key,
-        value: entry.value!,
-        createRevision: revisionOf(entry.createRevision),
-        modRevision: entry.revision as Revision,
-        session: entry.session as SessionId | null,
-      }))
+      .map(entryOf)
       .sort((a, b) => Buffer.compare(Buffer.from(a.key), Buffer.from(b.key)));
   }
 
@@ -134,32 +148,29 @@ export class EtcdView implements WorldStore {
   }
 
   async put(key: Key, value: string, session: SessionId | null = null): Promise<Revision> {
-    const { gateway } = this.#options.server;
-    return this.#byHand(
-      await gateway.put(key, value, session === null ? undefined : BigInt(session)),
-    );
+    const lease = session === null ? undefined : BigInt(session);
+    return this.#byHand(await this.#gateway.put(key, value, lease));
   }
 
   async remove(key: Key): Promise<Revision> {
-    return this.#byHand(await this.#options.server.gateway.delete(key));
+    return this.#byHand(await this.#gateway.delete(key));
   }
 
   async expireSession(id: SessionId): Promise<void> {
-    await this.#options.server.gateway.revoke(BigInt(id));
+    await this.#gateway.revoke(BigInt(id));
     await this.settle();
   }
 
   async compact(): Promise<void> {
-    const { recorder, server } = this.#options;
-    await recorder.settled();
-    await server.gateway.compact((await server.gateway.position()).revision);
+    await this.#options.place.recorder.settled();
+    await this.#gateway.compact((await this.#gateway.position()).revision);
   }
 
   async reset(): Promise<void> {
-    const { recorder, server } = this.#options;
+    const { recorder, restartEmpty } = this.#options.place;
     this.#take();
     const former = this.#entries.at(-1)?.cluster;
-    await server.restartEmpty();
+    await restartEmpty();
     await recorder.settled();
     this.#take();
     // The new one may hold nothing yet.
@@ -168,7 +179,7 @@ export class EtcdView implements WorldStore {
 
   /** Waits until everything that has been answered by now shows here. */
   async settle(): Promise<void> {
-    await this.#options.recorder.settled();
+    await this.#options.place.recorder.settled();
     await this.refresh();
   }
 
@@ -180,7 +191,7 @@ export class EtcdView implements WorldStore {
   /** Waits until an answer shows here; null for the end of a session. */
   async knows(answer: Answered | null): Promise<void> {
     if (answer === null) {
-      await this.#options.recorder.settled();
+      await this.#options.place.recorder.settled();
       return;
     }
     if (answer.isWrite) this.#batches.add(answer.revision);
@@ -188,8 +199,8 @@ export class EtcdView implements WorldStore {
   }
 
   async #recorded(revision: bigint): Promise<void> {
-    const deadlineMs = performance.now() + RECORD_MS;
-    const { entries } = this.#options.recorder;
+    const deadlineMs = performance.now() + patiently(RECORD_MS);
+    const { entries } = this.#options.place.recorder;
     while (BigInt(entries.at(-1)?.revision ?? 1) < revision && performance.now() < deadlineMs) {
       await sleep(1);
     }
@@ -203,7 +214,7 @@ export class EtcdView implements WorldStore {
   }
 
   async #liveSessions(): Promise<SessionId[]> {
-    const { leases } = await this.#options.server.gateway.call('lease/leases', {});
+    const { leases } = await this.#gateway.call('lease/leases', {});
     return ((leases as { ID: string }[] | undefined) ?? []).map(({ ID }) => ID as SessionId);
   }
 
@@ -213,8 +224,8 @@ export class EtcdView implements WorldStore {
   }
 
   #take(): void {
-    const { recorder, prefix } = this.#options;
-    const { entries } = recorder;
+    const { place, prefix } = this.#options;
+    const { entries } = place.recorder;
     for (; this.#read < entries.length; this.#read += 1) {
       const entry = entries[this.#read]!;
       if (!entry.key.startsWith(`${prefix}/`)) continue;
@@ -223,6 +234,16 @@ export class EtcdView implements WorldStore {
       else this.#now.set(entry.key, entry);
     }
   }
+}
+
+function entryOf(entry: HeardEntry): Entry {
+  return {
+    key: entry.key,
+    value: entry.value!,
+    createRevision: revisionOf(entry.createRevision),
+    modRevision: entry.revision as Revision,
+    session: entry.session as SessionId | null,
+  };
 }
 
 function notCounted(): Error {

@@ -1,7 +1,5 @@
 /** A handler that works in small steps and notes everything it does; runs in the test and in child processes. */
-import type { CoordinationEvent } from '../../../src/coordinator/api/api.ts';
-import type { Grant } from '../../../src/driver/grant.ts';
-import type { Handler } from '../../../src/driver/worker.ts';
+import type { CoordinationEvent, Grant, Handler } from '../../../src/index.ts';
 import type { Note } from './time-line.ts';
 
 export interface Work {

@@ -7,6 +7,8 @@ import type { ChartName } from '../../../machines/index.ts';
 import { ChartHost, type RunningChart } from '../../../src/coordinator/loop/chart-host.ts';
 import { transitionName } from '../drive.ts';
 
+type Running = RunningChart<AnyEventObject>;
+
 /** One event in one chart. */
 export interface ChartStep {
   readonly of: StartedChart;
@@ -24,7 +26,7 @@ export interface StartedChart {
   readonly input: unknown;
   /** What runs, after what the test changed in it. */
   readonly machine: AnyStateMachine;
-  readonly running: RunningChart<AnyEventObject>;
+  readonly running: Running;
   /** The events of its timers that run; none before its first event. */
   timers(): string[];
 }
@@ -72,7 +74,7 @@ type Start = (
   chart: ChartName,
   id: string,
   input: unknown,
-) => RunningChart<AnyEventObject>;
+) => Running;
 
 function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start>) {
   const probe = probes.get(this) ?? current;
@@ -89,7 +91,7 @@ function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start
     input,
     machine: changed,
     timers: () => timers(),
-  } as StartedChart & { running: RunningChart<AnyEventObject> };
+  } as StartedChart & { running: Running };
   const heard = Object.create(changed) as AnyStateMachine;
   heard.transition = (before, event, scope) => {
     if (probe.steps.length > STEPS_MAX) return before;
@@ -106,7 +108,7 @@ function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start
   return of.running;
 }
 
-ChartHost.prototype.start = start;
+ChartHost.prototype.start = start as ChartHost['start'];
 
 /** XState stops actors by an event of its own. */
 function isOurs({ type }: AnyEventObject): boolean {

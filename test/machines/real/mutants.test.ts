@@ -14,7 +14,7 @@ import { UNNOTICED } from './unnoticed.ts';
 import { pathsOf, walk } from './walk.ts';
 
 /** Paths tried on one mutant. */
-const PATHS_MAX = 40;
+const PATHS_MAX = 150;
 
 interface Route {
   readonly part: Part;

@@ -14,6 +14,10 @@ export const PARTS: Readonly<Record<ChartName, readonly Part[]>> = {
   tenancy: [plain(tenancyPart)],
   leader: [plain(leaderPart)],
   presence: [plain(presencePart)],
+  session: [],
+  departure: [],
+  link: [],
+  follow: [],
   peer: [plain(peerPart(10_000)), plain(peerPart(0))],
   writing: [plain(writingPart)],
 };

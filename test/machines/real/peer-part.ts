@@ -56,7 +56,8 @@ class PeerWorld implements World {
 export function peerPart(rebalanceDelayMs: number): Part<PeerWorld> {
   return {
     chart: chartOf('peer'),
-    input: { instance: PEER, rebalanceDelayMs },
+    input: { instance: PEER },
+    payloads: { 'peer.vanished': [{ delayMs: rebalanceDelayMs }] },
     model: null,
     isPossible: () => true,
 

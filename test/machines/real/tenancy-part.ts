@@ -15,8 +15,11 @@ class TenancyWorld implements World {
   readonly stage: Stage;
   readonly id = SPLIT;
   readonly claims: Gate;
+  readonly commits: Gate;
   readonly endings: Gate;
   watermark = 0;
+  /** Nobody answers any more. */
+  isCut = false;
   /** When the drain under way was first asked for, and when the time to hand back, or to be heard of, is over. */
   drainedSinceMs: number | null = null;
   deadlineMs = 0;
@@ -28,10 +31,12 @@ class TenancyWorld implements World {
     const lease = keys.lease(SPLIT);
     this.claims = stage.held.gate(touches({ puts: [lease, keys.split(SPLIT)] }));
     this.endings = stage.held.gate(touches({ deletes: [lease] }));
+    // Neither of those.
+    this.commits = stage.held.gate(touches({ puts: [keys.split(SPLIT)] }));
     hand.lead();
     hand.plan();
     hand.spec(SPLIT);
-    hand.split(SPLIT, { attempts });
+    hand.split(SPLIT, { attempts, watermark: '0' });
     hand.lease(SPLIT);
     hand.assign(ME, [SPLIT]);
   }
@@ -75,6 +80,18 @@ class TenancyWorld implements World {
   /** Whoever asks for something here hears of it in time, or not at all. */
   ask(asked: Promise<unknown>): void {
     asked.catch(() => undefined);
+  }
+
+  progress(): void {
+    this.watermark += 1;
+    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
+  }
+
+  /** A commit goes out and is not answered: what ends the tenancy stands in line behind it. It is no progress. */
+  async standInLine(): Promise<void> {
+    this.commits.shut();
+    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
+    await this.stage.clock.settle();
   }
 }
 
@@ -120,29 +137,69 @@ function withdraw(world: TenancyWorld, { reason }: AnyEventObject): void {
 const withdrawnFor = (snapshot: AnyMachineSnapshot): TenancyContext['withdrawnFor'] =>
   (snapshot.context as TenancyContext).withdrawnFor;
 
-/** How a drain went on that was asked for again, or that its handler was heard of in: only its end is of interest. */
-type Model = 'first' | 'asked again' | 'heard of';
+interface Model {
+  /** How a drain went on that was asked for again, or that its handler was heard of in: only its end is of interest. */
+  readonly drain: 'first' | 'asked again' | 'heard of';
+  /** A commit stands before the last write. */
+  readonly isInLine: boolean;
+  /** The last write went out once more, on top of what was found. */
+  readonly isSentAgain: boolean;
+}
+
+const BEGIN: Model = { drain: 'first', isInLine: false, isSentAgain: false };
 
 function next(model: Model, { type }: AnyEventObject, before: AnyMachineSnapshot): Model {
-  if (!before.matches({ held: 'cancelledDrain' })) return model;
-  if (type === 'progress.landed') return 'heard of';
-  return type === 'assignment.withdrawn' ? 'asked again' : model;
+  if (before.matches({ held: { closing: 'unanswered' } })) {
+    return { ...model, isSentAgain: model.isSentAgain || type === 'ending.sent' };
+  }
+  // What ends a tenancy that commits finds a commit on its way.
+  const isInLine = before.hasTag('mayCommit');
+  if (!before.matches({ held: 'cancelledDrain' })) return { ...model, isInLine };
+  if (type === 'progress.landed') return { ...model, drain: 'heard of' };
+  return type === 'assignment.withdrawn'
+    ? { ...model, drain: 'asked again' }
+    : { ...model, isInLine };
 }
 
 function isPossible(event: AnyEventObject, snapshot: AnyMachineSnapshot, model: Model): boolean {
-  if (model === 'heard of') return event.type === 'drain.expired';
-  if (model === 'asked again') {
+  if (snapshot.matches({ held: 'closing' })) return isPossibleAtTheEnd(event, snapshot, model);
+  if (model.drain === 'heard of') return event.type === 'drain.expired';
+  if (model.drain === 'asked again') {
     return ['assignment.regained', 'drain.expired'].includes(event.type);
   }
   const reason = withdrawnFor(snapshot);
   switch (event.type) {
     case 'assignment.withdrawn':
-      // Told once each; a stop is the last word.
-      return reason !== 'stopping' && reason !== event.reason;
+      // What is not wanted any more is not told again why; a stop is the last word.
+      return reason === null || (reason !== 'stopping' && event.reason === 'stopping');
     case 'assignment.regained':
       return reason === 'unassigned' || reason === 'paused';
+    default:
+      return true;
+  }
+}
+
+/** The last write is decided on, and stands in line, is on its way, or was not answered. */
+function isPossibleAtTheEnd(
+  event: AnyEventObject,
+  snapshot: AnyMachineSnapshot,
+  { isInLine, isSentAgain }: Model,
+): boolean {
+  const { ending } = snapshot.context as TenancyContext;
+  if (snapshot.matches({ held: { closing: 'queued' } })) {
+    if (event.type === 'ending.sent') return true;
+    // With nothing before it, it goes out at once; and before that nothing of it can be answered.
+    return isInLine && ['tenancy.fenced', 'session.expired'].includes(event.type);
+  }
+  switch (event.type) {
     case 'ending.landed':
-      return event.quarantined === false || (snapshot.context as TenancyContext).ending === 'fail';
+      return event.quarantined === false || ending === 'fail';
+    case 'ending.refused':
+      // Handed back by a write that may have landed, the split is another's because it did; a complete never is (R4).
+      return !snapshot.hasTag('mayHaveLanded') || ending === 'complete';
+    case 'ending.sent':
+    case 'ending.unanswered':
+      return !isSentAgain;
     default:
       return true;
   }
@@ -158,6 +215,14 @@ const neverHeld = (world: TenancyWorld): string[] => [
   ...say(world.told().length === 0, 'the service was told of a split that was never held'),
   ...say(!world.isLeased, 'the lease is this worker’s'),
 ];
+
+const isClaiming = (world: TenancyWorld): string[] => [
+  ...neverHeld(world),
+  ...say(world.claims.waiting === 1, 'no claim is on its way'),
+];
+
+const forced = (world: TenancyWorld, { context }: AnyMachineSnapshot): string[] =>
+  (context as TenancyContext).ending === 'force' ? lastWords(world, 'lost revoked') : [];
 
 const shows = (world: TenancyWorld, state: string): string[] => {
   const { lease } = world.stage;
@@ -196,7 +261,7 @@ const lost = (world: TenancyWorld, reason: string): string[] => {
 export const tenancyPart: Part<TenancyWorld, Model> = {
   chart: chartOf('tenancy'),
   input: { split: SPLIT, drainDeadlineMs: DRAIN_MS },
-  model: 'first',
+  model: BEGIN,
   next,
   payloads: {
     'assignment.withdrawn': [
@@ -243,26 +308,32 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       stage.hand.split(SPLIT, { status: 'completed' });
       stage.hand.remove(stage.keys.lease(SPLIT));
     },
-    'split.complete': (world) => {
+    'split.complete': async (world) => {
+      await world.standInLine();
       world.ask(world.stage.worker.commit(SPLIT, { watermark: 100, completed: true }));
     },
-    'split.fail': (world) => {
+    'split.fail': async (world) => {
+      await world.standInLine();
       world.ask(world.stage.worker.fail(SPLIT, 'poison'));
     },
-    'split.release': (world) => {
+    'split.release': async (world) => {
+      await world.standInLine();
       world.ask(world.stage.worker.giveUp(SPLIT));
     },
-    'drain.finished': (world) => {
+    'drain.finished': async (world) => {
+      await world.standInLine();
       world.ask(world.stage.worker.releaseDrained([SPLIT]));
     },
-    'drain.declined': (world) => {
-      keepSplit(world);
+    'drain.declined': async (world) => {
+      if (world.shown() === 'held.cancelledDrain') keepSplit(world);
+      else await world.standInLine();
       world.stage.worker.declineRevoke(SPLIT);
     },
     'drain.expired': async (world) => {
       const before = world.shown();
       await world.stage.clock.advance(world.deadlineMs - 1 - world.nowMs);
       if (world.shown() !== before) throw new Error('the deadline came too early');
+      await world.standInLine();
       await world.stage.clock.advance(1);
       if (world.shown() === before) throw new Error('the deadline came too late');
     },
@@ -272,32 +343,51 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     },
     'progress.landed': async (world) => {
       await passSome(world);
-      world.watermark += 1;
-      world.ask(world.stage.worker.commit(SPLIT, { watermark: world.watermark }));
+      world.progress();
     },
-    'ending.landed': ({ endings }) => {
+    'ending.sent': ({ stage, commits, endings }) => {
+      // Something was written between: the last write is built anew on it.
+      if (endings.waiting > 0) stage.hand.split(SPLIT, { weight: 2 });
+      commits.open();
       endings.pass();
     },
-    'tenancy.fenced': ({ stage, endings }) => {
+    'ending.unanswered': ({ endings }) => {
+      endings.lose('E_OUTCOME_UNKNOWN');
+    },
+    'ending.landed': async ({ stage, endings }) => {
+      // One that was lost is sent again.
+      await stage.until(() => endings.waiting > 0, 1_000);
+      endings.pass();
+    },
+    'ending.refused': async ({ stage, endings }) => {
+      await stage.until(() => endings.waiting > 0, 1_000);
       stage.hand.takeSplit(SPLIT);
-      if (endings.waiting > 0) endings.pass();
-      else stage.hand.lease(SPLIT);
+      endings.pass();
+    },
+    'tenancy.fenced': ({ stage, commits }) => {
+      if (commits.waiting === 0) {
+        stage.hand.takeSplit(SPLIT);
+        stage.hand.lease(SPLIT);
+        return;
+      }
+      // The commit that stands before the last write finds it out.
+      stage.hand.takeSplit(SPLIT);
+      commits.pass();
     },
     'lease.deleted': ({ stage }) => {
       stage.hand.remove(stage.keys.lease(SPLIT));
     },
     // Nobody answers any more: the worker's own deadline ends the session.
-    'session.expired': ({ stage }) => {
-      stage.client.partition();
+    'session.expired': (world) => {
+      world.isCut = true;
+      world.stage.client.partition();
     },
   },
 
   promises: {
     awaiting: neverHeld,
-    claiming: (world) => [
-      ...neverHeld(world),
-      ...say(world.claims.waiting === 1, 'no claim is on its way'),
-    ],
+    'claiming.wanted': isClaiming,
+    'claiming.unwanted': isClaiming,
     'held.owned': (world) => [
       ...shows(world, 'owned'),
       ...lastWords(world, 'gained', 'revokeCancelled'),
@@ -314,10 +404,18 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       ...shows(world, 'cancelledDrain'),
       ...lastWords(world, 'revokeCancelled'),
     ],
-    'held.closing': (world, { context }) => [
-      ...say(world.endings.waiting === 1, 'no ending is on its way'),
-      ...((context as TenancyContext).ending === 'force' ? lastWords(world, 'lost revoked') : []),
+    'held.closing.queued': (world, last) => [
+      ...forced(world, last),
+      ...say(world.endings.waiting === 0, 'the last write overtakes a commit'),
     ],
+    'held.closing.sent': (world, last) => [
+      ...forced(world, last),
+      ...say(world.endings.waiting === 1, 'no ending is on its way'),
+    ],
+    'held.closing.unanswered': async (world, last) => {
+      const isSentAgain = await world.stage.until(() => world.endings.waiting === 1, 1_000);
+      return [...forced(world, last), ...say(isSentAgain, 'no ending is sent again')];
+    },
     dismissed: neverHeld,
     released: (world) => ended(world, 'runnable'),
     completed: (world) => ended(world, 'completed'),
@@ -338,7 +436,11 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     lostRevoked: (world) => [...ended(world, 'runnable'), ...lost(world, 'revoked')],
   },
 
-  /** Progress can be committed exactly where the state says so. */
+  // Nothing stands before the last write of a claim that was won unwanted; cut off, no write is answered either.
+  mayFollow: ({ type }, _, { commits, isCut }) =>
+    (type === 'ending.sent' && !commits.isShut) || (type === 'ending.unanswered' && isCut),
+
+  /** Progress can be committed exactly where the state says so, and a last write that is decided on is written. */
   async atEnd(world, last) {
     const { stage } = world;
     const before = stage.split()?.watermark ?? null;
@@ -347,11 +449,15 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       () => (outcome = 'durable'),
       (error: unknown) => (outcome = isLeaseholdError(error) ? error.code : 'bug'),
     );
+    world.commits.open();
     world.endings.open();
     await stage.clock.advance(OPERATION_MS / 10);
-    const mayCommit = last.hasTag('mayCommit');
     const now = stage.split()?.watermark ?? null;
-    if (mayCommit) return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
+    if (last.matches({ held: 'closing' })) {
+      const isOver = await stage.until(() => world.shown() === undefined, 1_000);
+      return say(isOver && !world.isLeased, 'what was decided last is not written');
+    }
+    if (last.hasTag('mayCommit')) return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
     return [
       ...say(outcome === 'E_FENCED' || outcome === 'E_STOPPED', `a commit was ${outcome}`),
       ...say(now !== '1000', `a commit wrote ${now} over ${before}`),

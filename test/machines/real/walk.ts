@@ -284,13 +284,12 @@ class Walker<W extends World, Model> {
   }
 }
 
-/** A state as a status shows it: `held.owned`, `leading(planning.idle|judging.open)`. */
+/** A state as a status shows it: `held.owned`, `leading.governing(planning.idle|judging.open)`. */
 function renderedState(value: unknown): string {
   if (typeof value === 'string') return value;
-  const inner = Object.entries(value as object).map(
-    ([name, below]) => [name, renderedState(below)] as const,
-  );
-  if (inner.length > 1) return inner.map(([name, below]) => `${name}.${below}`).join('|');
-  const [name, below] = inner[0]!;
-  return below.includes('|') ? `${name}(${below})` : `${name}.${below}`;
+  const parts = Object.entries(value as object).map(([name, below]: [string, unknown]) => {
+    const isParallel = typeof below === 'object' && Object.keys(below as object).length > 1;
+    return isParallel ? `${name}(${renderedState(below)})` : `${name}.${renderedState(below)}`;
+  });
+  return parts.join('|');
 }

@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import { looksAt, writesTo } from '../../../src/store/faults.ts';
-import type { Handler } from '../../../src/driver/worker.ts';
+import { looksAt } from '../../../src/store/faults.ts';
+import type { Handler } from '../../../src/index.ts';
 import {
-  completeAtOnce,
   finalPlan,
   type HandledWorker,
   holdUntilAsked,
@@ -17,19 +16,16 @@ import {
   idsUnder,
   pass,
   sessionOf,
+  startAlone,
   timeLine,
   versionsOfSplit,
 } from '../../support/observed.ts';
-import { fleet, startFleet } from '../../support/scenario.ts';
+import { fleet, startFleet, startRecorded } from '../../support/scenario.ts';
+import { assignmentWrites, ownersOf } from '../../support/sources.ts';
+import { transaction } from '../../support/faults.ts';
 
 const TICK_MS = LEASE_MS / 3;
 const REBALANCE_MS = 6_000;
-
-async function holder(id: string, count = 1): Promise<SeamWorker> {
-  const worker = fleet.seam(id);
-  await fleet.until(`${id} holds ${count}`, () => worker.held.size === count);
-  return worker;
-}
 
 /** Fails the split once and waits until it is gained again. */
 async function failOnce(worker: SeamWorker, split: string): Promise<void> {
@@ -48,7 +44,7 @@ async function commit(worker: SeamWorker, split: string, watermark: number): Pro
 describe('attempts', () => {
   test('attempts - fall to 0 with the first commit that rises, in the same write (R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     await failOnce(a, 's0');
     expect(fleet.split('s0')?.attempts).toBe(1);
     await commit(a, 's0', 10);
@@ -58,7 +54,7 @@ describe('attempts', () => {
 
   test('attempts - stay when a commit stands at the watermark where the tenancy began (R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     await commit(a, 's0', 10);
     await failOnce(a, 's0');
     await commit(a, 's0', 10);
@@ -70,7 +66,7 @@ describe('attempts', () => {
   test('attempts - stay when a commit stands at a seed’s watermark (R31)', async () => {
     const seed = { watermark: 40 };
     await startFleet({ planner: finalPlan([{ id: 's0', descriptor: '', seed }]) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     await failOnce(a, 's0');
     await commit(a, 's0', 40);
     expect(fleet.split('s0')?.attempts).toBe(1);
@@ -80,7 +76,7 @@ describe('attempts', () => {
 
   test('attempts - are not touched by a graceful leave or a drain (R31)', async () => {
     await startFleet({ planner: finalPlan(ids(4)) });
-    const a = await holder('a', 4);
+    const a = await startAlone(fleet, 'a', 4);
     handBackAll(a);
     await failOnce(a, 's0');
     const b = fleet.seam('b');
@@ -93,9 +89,9 @@ describe('attempts', () => {
 
   test('attempts - are not touched when a live process loses its session and takes its splits again (R31)', async () => {
     await startFleet({ planner: finalPlan(ids(3)) });
-    const a = await holder('a', 3);
+    const a = await startAlone(fleet, 'a', 3);
     for (let round = 1; round <= 4; round += 1) {
-      await fleet.store.expireSession(sessionOf(fleet, 'a'));
+      await fleet.store.expireSession(sessionOf(fleet, 'a')!);
       await fleet.until('lost', () => eventsOf(a, 'lost').length === 3 * round, LEASE_MS);
       await fleet.until('held again', () => a.held.size === 3, LEASE_MS);
     }
@@ -105,7 +101,7 @@ describe('attempts', () => {
 
   test('an attempt - is spent when another worker takes over after a crash (R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     const b = fleet.seam('b');
     a.crash();
     await fleet.until('b has it', () => b.held.has('s0'), 2 * LEASE_MS + REBALANCE_MS);
@@ -114,16 +110,27 @@ describe('attempts', () => {
 
   test('an attempt - is spent when a restarted process takes its splits back (R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     a.crash();
     const again = fleet.seam('a');
     await fleet.until('it has it', () => again.held.has('s0'), LEASE_MS);
     expect(fleet.split('s0')).toMatchObject({ attempts: 1, owner: 'a', epoch: '2' });
   });
 
+  test('an attempt - is spent when timers alone were held up, and the loss of the lease was heard of first (R31)', async () => {
+    await startFleet({ planner: finalPlan(['s0']) });
+    const a = await startAlone(fleet, 'a', 1);
+    a.clock.freeze('runs');
+    await fleet.advance(LEASE_MS + 1_000);
+    a.clock.thaw();
+    await fleet.until('held again', () => eventsOf(a, 'gained').length === 2, 2 * LEASE_MS);
+    expect(eventsOf(a, 'sessionLost')).toEqual([{ type: 'sessionLost', reason: 'stalled' }]);
+    expect(fleet.split('s0')).toMatchObject({ attempts: 1, owner: 'a' });
+  });
+
   test('an attempt - is spent when the event loop was blocked until the session was gone (R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']) });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     a.freeze('runs');
     await fleet.advance(LEASE_MS + 2_000);
     a.thaw();
@@ -137,7 +144,7 @@ describe('attempts', () => {
 describe('a failed tenancy', () => {
   test('a failure - makes everybody wait 500 ms, doubling, at most half a lease (R40)', async () => {
     await startFleet({ planner: finalPlan(['s0']), config: { maxAttempts: 100 } });
-    const a = await holder('a');
+    const a = await startAlone(fleet, 'a', 1);
     const heard = timeLine(fleet, a);
     const waits: number[] = [];
     for (let round = 0; round < 6; round += 1) {
@@ -155,7 +162,7 @@ describe('a failed tenancy', () => {
 
   test('a failure at the cap - quarantines with a reason, and every worker hears of it (R28)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    const a = await holder('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     const standby = fleet.seam('standby', { config: { maxInFlight: 0 } });
     await fleet.until('standby', () => standby.coordinator.status().presence === 'present');
     await failOnce(a, 's0');
@@ -203,7 +210,7 @@ describe('a split whose owner dies at the cap', () => {
     await startFleet({ planner: finalPlan(ids(2)), config: { maxAttempts: 1 } });
     const leader = fleet.seam('leader', { config: { maxInFlight: 0 } });
     await fleet.until('it leads', () => fleet.leader() === 'leader');
-    const a = await holder('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     const b = fleet.seam('b');
     await commit(a, 's1', 5);
     a.crash();
@@ -228,8 +235,8 @@ describe('a split whose owner dies at the cap', () => {
   test('a live process that lost its session at the cap - takes its split back, nothing is set aside (R28, R31)', async () => {
     await startFleet({ planner: finalPlan(['s0']), config: { maxAttempts: 1 } });
     const leader = await slowLeader();
-    const a = await holder('a');
-    await fleet.store.expireSession(sessionOf(fleet, 'a'));
+    const a = await startAlone(fleet, 'a', 1);
+    await fleet.store.expireSession(sessionOf(fleet, 'a')!);
     await fleet.until('lost', () => eventsOf(a, 'lost').length === 1, LEASE_MS);
     await fleet.until('held again', () => a.held.has('s0'), LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
@@ -243,7 +250,7 @@ describe('a split whose owner dies at the cap', () => {
     const stuck: Handler = () => new Promise(() => undefined);
     const a = fleet.worker('a', stuck);
     await fleet.until('a holds it', () => fleet.leasesOf('a').length === 1);
-    await fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a')!);
     await fleet.until('a is back', () => a.events.some(({ type }) => type === 'lost'), LEASE_MS);
     await fleet.until('announced', () => a.worker.status().presence === 'present', LEASE_MS);
     await fleet.advance(LEASE_MS - 1_000);
@@ -303,10 +310,16 @@ describe('a poison split', () => {
         quarantinedIds: ['bad'],
       });
     }
-    const { lastFailure, attempts } = fleet.split('bad')!;
-    expect(attempts).toBe(3);
+    expect(ownersOf(fleet, 'bad')).toEqual(crashes);
+    const { lastFailure, attempts, owner } = fleet.split('bad')!;
+    expect([attempts, owner]).toEqual([3, null]);
     expect(lastFailure).toMatchObject({ by: crashes.at(-1) });
     expect(lastFailure?.reason).toContain('without releasing');
+    // Once it is set aside it is in no assignment ever after.
+    const versions = versionsOfSplit(fleet, 'bad');
+    const setAsideAtMs = versions.find(({ record }) => record.status === 'quarantined')!.atMs;
+    const since = assignmentWrites(fleet, setAsideAtMs + 200 + fleet.slackMs);
+    expect(since.filter(({ value }) => value?.includes('"bad"') === true)).toEqual([]);
   });
 
   test('neighbours of a poison split - are not punished for it (R31)', async () => {
@@ -331,51 +344,73 @@ describe('a poison split', () => {
     expect(ids(7).map((id) => fleet.split(id)?.attempts)).toEqual(ids(7).map(() => 0));
   });
 
-  test.each([0, 2])(
-    'a source that refuses to open a split - spends one attempt each time, and strands nothing (%i lost reports)',
-    async (losses) => {
-      await startFleet({ planner: finalPlan(ids(5)) });
-      const refusedAtMs: number[] = [];
-      const handler: Handler = async (grant) => {
-        if (grant.split.id === 's3') {
-          refusedAtMs.push(fleet.clock.nowMs());
-          throw new Error('offset 12 is out of range');
-        }
-        await completeAtOnce(grant);
-      };
-      const workers = [fleet.worker('a', handler), fleet.worker('b', handler)];
-      for (const { client } of workers) {
-        const reports = writesTo((key) => key.endsWith('/leases/s3'));
-        if (losses === 0) continue;
-        client
-          .when((call) => typeof reports === 'function' && reports(call) && isFailure(call))
-          .refuse('E_STORE_UNREACHABLE', { times: losses });
-      }
-      await fleet.until(
-        'both end',
-        () => workers.every(({ run }) => run.state === 'resolved'),
-        10 * LEASE_MS,
-      );
-      for (const { run } of workers) {
-        expect(run.value).toMatchObject({ kind: 'stalled', completed: 4, quarantinedIds: ['s3'] });
-      }
-      expect(refusedAtMs).toHaveLength(3);
-      const attempts = versionsOfSplit(fleet, 's3').map(({ record }) => record.attempts);
-      expect([...new Set(attempts)]).toEqual([0, 1, 2, 3]);
-      expect(fleet.split('s3')?.lastFailure?.reason).toBe('offset 12 is out of range');
-      // Each refusal freed the lease at once: only the back-off separates the tries.
-      expect(refusedAtMs[2]! - refusedAtMs[0]!).toBeLessThan(2 * TICK_MS);
-    },
-  );
-
-  function isFailure(call: { readonly kind: string }): boolean {
-    return JSON.stringify(call).includes('out of range');
-  }
-
   test('a healthy job - spends nothing', async () => {
     await startFleet({ planner: finalPlan(ids(3)) });
     fleet.worker('a', holdUntilAsked);
     await fleet.advance(5 * LEASE_MS);
     expect(ids(3).map((id) => fleet.split(id)?.attempts)).toEqual([0, 0, 0]);
   });
+});
+
+describe('a source that refuses to resume', () => {
+  const SEED = { watermark: 12, state: 'offset 12' };
+  /** What becomes of the first two failure reports of each worker. */
+  const FATES = {
+    'are taken': () => undefined,
+    'are refused by the store': ({ client }: HandledWorker) => {
+      client.when(transaction('fail', 's3')).refuse('E_STORE_UNREACHABLE', { times: 2 });
+    },
+    'are lost': ({ client }: HandledWorker) => {
+      client.when(transaction('fail', 's3')).loseBefore({ times: 2 });
+    },
+    'land unheard': ({ client }: HandledWorker) => {
+      client.when(transaction('fail', 's3')).loseAfter({ times: 2 });
+    },
+  };
+
+  test.each(Object.keys(FATES) as (keyof typeof FATES)[])(
+    'a source that refuses to resume - spends three attempts and ends stalled, the rest of its batch runs (reports that %s)',
+    async (fate) => {
+      const splits = ids(5).map((id) => ({ id, descriptor: '', seed: SEED }));
+      startRecorded({ planner: finalPlan(splits) });
+      const refusals: { atMs: number; attempts: number; gainedWith: number }[] = [];
+      const resumed: string[] = [];
+      const start = (id: string): HandledWorker =>
+        fleet.worker(id, async (grant) => {
+          expect(grant.progress?.watermark).toBe(12n);
+          if (grant.split.id === 's3') {
+            const { attempts } = fleet.split('s3')!;
+            const gainedWith = fleet.store.dump(`${fleet.keys.root}leases/`).length;
+            refusals.push({ atMs: fleet.clock.nowMs(), attempts, gainedWith });
+            throw new Error('offset 12 is out of range');
+          }
+          resumed.push(grant.split.id);
+          await grant.commit({ watermark: 13 });
+          await pass(fleet, 500);
+          await grant.complete({ watermark: 14 });
+        });
+      const workers = ['a', 'b'].map(start);
+      workers.forEach(FATES[fate]);
+      const isOver = (): boolean => workers.every(({ run }) => run.state !== 'pending');
+      await fleet.until('both end', isOver, 5 * LEASE_MS);
+      for (const { run } of workers) {
+        const stalled = { kind: 'stalled', completed: 4, quarantined: 1, quarantinedIds: ['s3'] };
+        expect(run.value).toEqual(stalled);
+      }
+      expect(refusals.map(({ attempts }) => attempts)).toEqual([0, 1, 2]);
+      // Others were gained with it.
+      expect(refusals[0]!.gainedWith).toBeGreaterThan(1);
+      expect(resumed.sort()).toEqual(['s0', 's1', 's2', 's4']);
+      const freed = fleet.store
+        .history(`${fleet.keys.root}leases/s3`)
+        .filter(({ value }) => value === null);
+      expect(freed.map(({ cause }) => cause)).toEqual(['batch', 'batch', 'batch']);
+      freed.forEach(({ atMs }, index) => {
+        expect(atMs - refusals[index]!.atMs).toBeLessThanOrEqual(2 * TICK_MS);
+      });
+      for (const id of ['s0', 's1', 's2', 's4']) {
+        expect(fleet.split(id)).toMatchObject({ status: 'completed', attempts: 0, epoch: '1' });
+      }
+    },
+  );
 });

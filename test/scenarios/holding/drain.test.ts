@@ -257,7 +257,7 @@ describe('a cancelled drain', () => {
     const released = held.a.coordinator.releaseDrained(['s0']);
     await fleet.advance(100);
     await withdraw();
-    expect(stateOf(held)).toBe('held.closing');
+    expect(stateOf(held)).toBe('held.closing.sent');
     await fleet.advance(1_500);
     await released;
     expect(told(held)).toEqual(['revokeRequested', 'gained']);

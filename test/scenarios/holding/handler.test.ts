@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Grant } from '../../../src/driver/grant.ts';
-import type { Handler } from '../../../src/driver/worker.ts';
+import type { Grant, Handler } from '../../../src/index.ts';
 import {
   finalPlan,
   type HandledWorker,
@@ -127,7 +126,7 @@ describe('a handler that throws', () => {
       await lost(grant);
       if (grant.epoch === '1') throw new Error('aborted');
     });
-    await fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a')!);
     await fleet.until('lost', () => eventsOf(worker, 'lost').length === 1, LEASE_MS);
     await fleet.until('held again', () => fleet.split('s0')?.epoch === '2', LEASE_MS);
     expect(fleet.split('s0')).toMatchObject({ attempts: 0, lastFailure: null });
@@ -151,7 +150,7 @@ describe('a handler that ignores the loss of its split', () => {
     const end = deferred();
     await startFleet({ planner: finalPlan(['s0']) });
     const a = await start('a', (grant) => (grant.epoch === '1' ? end.promise : lost(grant)));
-    await fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a')!);
     await fleet.until('lost', () => eventsOf(a.worker, 'lost').length === 1, LEASE_MS);
     await fleet.advance(LEASE_MS);
     // Alone in the fleet, it waits all the same.
@@ -173,7 +172,7 @@ describe('a handler that ignores the loss of its split', () => {
   test('a split of an old handler - is taken again by the same process once that has ended (R27)', async () => {
     const end = deferred();
     const a = await handled((grant) => (grant.epoch === '1' ? end.promise : lost(grant)));
-    await fleet.store.expireSession(sessionOf(fleet, 'a'));
+    await fleet.store.expireSession(sessionOf(fleet, 'a')!);
     await fleet.advance(2 * LEASE_MS);
     expect(a.grants).toHaveLength(1);
     end.resolve();

@@ -3,36 +3,21 @@ import { describe, expect, test } from '@jest/globals';
 import type { SessionId, SplitId } from '../../../src/base/ids.ts';
 import { leaseCodec, splitCodec } from '../../../src/records/records.ts';
 import { looksAt, writesTo } from '../../../src/store/faults.ts';
-import {
-  completeAtOnce,
-  finalPlan,
-  ids,
-  LEASE_MS,
-  type SeamWorker,
-  watched,
-} from '../../support/fleet.ts';
+import { completeAtOnce, finalPlan, ids, LEASE_MS, watched } from '../../support/fleet.ts';
 import {
   assignmentWrites,
   commitHeld,
   completeHeld,
-  eventsOf,
   handBackAsked,
   Journal,
   lastRenewalAtMs,
   ownersOf,
   refusalOf,
-  sessionOf,
   stepWorker,
   storedText,
 } from '../../support/sources.ts';
 import { between, fleet, startFleet } from '../../support/scenario.ts';
-
-/** Starts a worker alone and waits until it holds the whole plan. */
-async function startAlone(id: string, count: number): Promise<SeamWorker> {
-  const seam = fleet.seam(id);
-  await fleet.until(`${id} holds all`, () => seam.held.size === count);
-  return seam;
-}
+import { eventsOf, sessionOf, startAlone } from '../../support/observed.ts';
 
 describe('racing workers', () => {
   test('racing workers - split the plan between them, hold still, and complete it together', async () => {
@@ -105,7 +90,7 @@ describe('a single worker', () => {
 describe('a dead worker', () => {
   test('a dead worker - is followed no earlier than a lease after its last renewal, with its progress', async () => {
     await startFleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     await fleet.advance(7_000);
     void a.coordinator.commit('t0', { watermark: 42, state: 'resume here' });
     await fleet.advance(100);
@@ -134,7 +119,7 @@ describe('a dead worker', () => {
 describe('a leaving worker', () => {
   test('a leaving worker - hands its splits over without a wait for lease or rebalance delay', async () => {
     await startFleet({ planner: finalPlan(['r0', 'r1']) });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     commitHeld(a);
     const b = fleet.seam('b', { config: { maxInFlight: 0 } });
     await fleet.until('b is there', () => sessionOf(fleet, 'b') !== null, 2_000);
@@ -154,9 +139,9 @@ describe('a leaving worker', () => {
 });
 
 describe('a restarted worker', () => {
-  test('a restarted worker - reclaims its splits at once, inside the lease of the process before it', async () => {
+  test('a restarted worker - reclaims its splits at once, inside the lease of the process before it (R12, R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
-    const old = await startAlone('pod-1', 1);
+    const old = await startAlone(fleet, 'pod-1', 1);
     void old.coordinator.commit('m0', { watermark: 7 });
     await fleet.advance(1_000);
     const oldSession = sessionOf(fleet, 'pod-1')!;
@@ -170,17 +155,17 @@ describe('a restarted worker', () => {
     );
     expect(fleet.split('m0')?.attempts).toBe(1);
     // What is left of the old process goes now, not after a lease (R13).
-    const isGone = (): boolean => !fleet.store.liveSessions.includes(oldSession as SessionId);
+    const isGone = (): boolean => !fleet.store.liveSessions.includes(oldSession);
     await fleet.until('the old session is closed', isGone, LEASE_MS / 3);
     await fleet.until('it leads again', () => restarted.coordinator.status().isLeading, LEASE_MS);
     await fleet.advance(2 * LEASE_MS);
     expect(eventsOf(restarted, 'lost')).toEqual([]);
   });
 
-  test('a restarted worker - ends the session of the process before it also when it saw that one first', async () => {
+  test('a restarted worker - ends the session of the process before it also when it saw that one first (R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
-    const old = await startAlone('pod-1', 1);
-    const oldSession = sessionOf(fleet, 'pod-1')! as SessionId;
+    const old = await startAlone(fleet, 'pod-1', 1);
+    const oldSession = sessionOf(fleet, 'pod-1')!;
     old.crash();
     const restarted = fleet.seam('pod-1');
     // Its own session is late, so what it follows is listed before it announces itself.
@@ -208,9 +193,9 @@ async function takeAsThief(id: string): Promise<void> {
 }
 
 describe('a fenced worker', () => {
-  test('a fenced worker - commits nothing over the one that took its split, and hears of it once', async () => {
+  test('a fenced worker - commits nothing over the one that took its split, and hears of it once (R2)', async () => {
     await startFleet({ planner: finalPlan(['z0']) });
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     void a.coordinator.commit('z0', { watermark: 10, state: 'a at 10' });
     await fleet.advance(100);
     // The news of the lease is late: only the compare of the commit itself can fence.
@@ -239,7 +224,7 @@ describe('a fenced worker', () => {
 
   test('a fenced worker - stops at the sight of a foreign session on its lease, without a write (R39)', async () => {
     await startFleet({ planner: finalPlan(['z0']) });
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     await takeAsThief('z0');
     const taken = storedText(fleet, 'z0');
     await fleet.advance(20);
@@ -250,7 +235,7 @@ describe('a fenced worker', () => {
 
   test('a fenced worker - finds a risen epoch in its own reading when no event told (R39)', async () => {
     await startFleet({ planner: finalPlan(['z0']) });
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     const record = fleet.split('z0')!;
     const stamp = { instance: 'thief', nonce: 'thief-nonce', write: 1 };
     const epoch = String(BigInt(record.epoch) + 1n) as typeof record.epoch;
@@ -267,7 +252,7 @@ describe('a fenced worker', () => {
 describe('a poison split', () => {
   test('a poison split - fails each tenancy until it is quarantined, and the plan stalls', async () => {
     await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 4 } });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     void a.coordinator.commit('good', { watermark: 5, completed: true });
     const failedAtMs: number[] = [];
     await fleet.until('quarantined', () => {
@@ -324,7 +309,7 @@ describe('a poison split', () => {
 describe('a standby', () => {
   test('a standby - that never owned anything hears the verdict', async () => {
     await startFleet({ planner: finalPlan(['only']) });
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     const standby = fleet.seam('s');
     await fleet.until('it is there', () => sessionOf(fleet, 's') !== null, 2_000);
     await fleet.advance(LEASE_MS);
@@ -336,7 +321,7 @@ describe('a standby', () => {
 
   test('a standby - that comes after the end hears the verdict too', async () => {
     await startFleet({ planner: finalPlan(['only']) });
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     completeHeld(a);
     await fleet.until('the end', () => a.verdict !== null, 2_000);
     const stopped = watched(a.coordinator.stop());

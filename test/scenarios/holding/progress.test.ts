@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Grant } from '../../../src/driver/grant.ts';
+import type { Grant } from '../../../src/index.ts';
 import { transaction } from '../../support/faults.ts';
 import { finalPlan, type HandledWorker, lost, watched } from '../../support/fleet.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';

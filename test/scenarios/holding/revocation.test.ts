@@ -1,22 +1,19 @@
 /** Splits that are asked back: handed over, taken at the deadline, or kept after all. */
 import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
-import type { Grant } from '../../../src/driver/grant.ts';
+import type { Grant } from '../../../src/index.ts';
 import { finalPlan, ids, LEASE_MS, lost, type SeamWorker } from '../../support/fleet.ts';
 import {
   commitHeld,
-  eventsOf,
   handBackAsked,
   ownersOf,
   refusalOf,
-  sessionOf,
   storedText,
 } from '../../support/sources.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
+import { eventsOf, heldBy, sessionOf } from '../../support/observed.ts';
 
 const DRAIN_MS = 5_000;
-
-const heldBy = (seam: SeamWorker): string[] => [...seam.held.keys()].sort();
 
 /** One worker that holds four splits and has been asked for two, by the coming of another that waits for them. */
 async function askedForHalf(drainDeadlineMs = DRAIN_MS) {
@@ -75,14 +72,6 @@ describe('a drain that does not end', () => {
     }
     expect(eventsOf(a, 'sessionLost')).toEqual([]);
     expect(a.held.size).toBe(2);
-  });
-
-  test('a drain that does not end - is cut at once when its source declines it (R33)', async () => {
-    const { a, b, asked } = await askedForHalf();
-    for (const id of asked) a.coordinator.declineRevoke(id);
-    await fleet.until('b holds two', () => b.held.size === 2, 500);
-    expect(eventsOf(a, 'lost').map(({ reason }) => reason)).toEqual(['revoked', 'revoked']);
-    expect(heldBy(b)).toEqual(asked);
   });
 });
 

@@ -6,25 +6,10 @@ import { describe, expect, test } from '@jest/globals';
 import { leaseCodec } from '../../../src/records/records.ts';
 import type { InstanceId, Nonce, SplitId } from '../../../src/base/ids.ts';
 import type { Epoch } from '../../../src/base/decimals.ts';
-import {
-  finalPlan,
-  holdUntilAsked,
-  LEASE_MS,
-  type SeamWorker,
-  type Surroundings,
-} from '../../support/fleet.ts';
+import { finalPlan, holdUntilAsked, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { FAULTS, hitsOf, landings, transaction, violations } from '../../support/faults.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
-
-function eventsOf(worker: Surroundings, type: string) {
-  return worker.events.filter((event) => event.type === type);
-}
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    fleet.clock.setTimeout(resolve, ms);
-  });
-}
+import { eventsOf, pass } from '../../support/observed.ts';
 
 function leaseKey(id: string): string {
   return fleet.keys.lease(id as SplitId);
@@ -41,7 +26,7 @@ describe('release', () => {
     const found: unknown[] = [];
     const b = fleet.worker('b', async (grant) => {
       found.push(grant.progress?.watermark);
-      await pause(8_000);
+      await pass(fleet, 8_000);
       await grant.complete({ watermark: 6 });
     });
     await fleet.advance(1_000);

@@ -1,39 +1,39 @@
 /** Marks on leases whose answer is lost or late, or that land late: they are for operators, and decide nothing (R32). */
 import { describe, expect, test } from '@jest/globals';
-import { finalPlan, holdUntilAsked, LEASE_MS, type Surroundings } from '../../support/fleet.ts';
+import { finalPlan, holdUntilAsked, LEASE_MS } from '../../support/fleet.ts';
 import { FAULTS, hitsOf, landings, transaction, violations } from '../../support/faults.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
+import { eventsOf } from '../../support/observed.ts';
 
 /** Each third of a lease what a lease shows is looked at again. */
 const TICK_MS = LEASE_MS / 3;
 const DRAIN_MS = 20_000;
 
-function eventsOf(worker: Surroundings, type: string) {
-  return worker.events.filter((event) => event.type === type);
-}
-
 describe('mark', () => {
-  test.each(FAULTS)('$name - is put again on a later tick, never by itself', async (fault) => {
-    await startFleet({ planner: finalPlan(['s1']), config: { drainDeadlineMs: DRAIN_MS } });
-    const a = fleet.seam('a');
-    await fleet.until('a holds', () => a.held.has('s1'));
-    const rules = fault.strike(a.client, transaction('mark'));
-    await fleet.operator().drain('a');
-    await fleet.until('asked', () => a.asked.has('s1'));
-    await fleet.until('shown', () => fleet.lease('s1')?.state === 'draining', 4 * TICK_MS);
-    const sends = a.client.log.filter(({ fault: struck }) => struck !== undefined);
-    for (const [index, { atMs }] of sends.entries()) {
-      const leastMs = (index * TICK_MS) / 2 - fleet.slackMs;
-      expect(atMs - sends[0]!.atMs).toBeGreaterThanOrEqual(leastMs);
-    }
-    await a.coordinator.releaseDrained(['s1']);
-    await fleet.advance(LEASE_MS);
-    expect(hitsOf(rules)).toBeGreaterThan(0);
-    expect(landings(fleet.store, 'mark')).toHaveLength(1);
-    expect(violations(fleet.store)).toEqual([]);
-    expect(fleet.split('s1')).toMatchObject({ epoch: '1', owner: null, attempts: 0 });
-    expect(eventsOf(a, 'lost')).toEqual([]);
-  });
+  test.each(FAULTS)(
+    '$name - is put again on a later tick, never by itself (R32)',
+    async (fault) => {
+      await startFleet({ planner: finalPlan(['s1']), config: { drainDeadlineMs: DRAIN_MS } });
+      const a = fleet.seam('a');
+      await fleet.until('a holds', () => a.held.has('s1'));
+      const rules = fault.strike(a.client, transaction('mark'));
+      await fleet.operator().drain('a');
+      await fleet.until('asked', () => a.asked.has('s1'));
+      await fleet.until('shown', () => fleet.lease('s1')?.state === 'draining', 4 * TICK_MS);
+      const sends = a.client.log.filter(({ fault: struck }) => struck !== undefined);
+      for (const [index, { atMs }] of sends.entries()) {
+        const leastMs = (index * TICK_MS) / 2 - fleet.slackMs;
+        expect(atMs - sends[0]!.atMs).toBeGreaterThanOrEqual(leastMs);
+      }
+      await a.coordinator.releaseDrained(['s1']);
+      await fleet.advance(LEASE_MS);
+      expect(hitsOf(rules)).toBeGreaterThan(0);
+      expect(landings(fleet.store, 'mark')).toHaveLength(1);
+      expect(violations(fleet.store)).toEqual([]);
+      expect(fleet.split('s1')).toMatchObject({ epoch: '1', owner: null, attempts: 0 });
+      expect(eventsOf(a, 'lost')).toEqual([]);
+    },
+  );
 
   test('never answered - delays neither the commits nor the release of a tenancy', async () => {
     await startFleet({ planner: finalPlan(['s1']) });
@@ -52,7 +52,7 @@ describe('mark', () => {
     expect(eventsOf(a, 'lost')).toEqual([]);
   });
 
-  test('landing late - never lands on the lease of a later tenancy of the same session', async () => {
+  test('landing late - never lands on the lease of a later tenancy of the same session (R32)', async () => {
     await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('a holds', () => fleet.leasesOf('a').length === 1);
@@ -68,7 +68,7 @@ describe('mark', () => {
     expect(eventsOf(a, 'lost')).toEqual([]);
   });
 
-  test('landing late - never lands on the lease of another worker', async () => {
+  test('landing late - never lands on the lease of another worker (R32)', async () => {
     await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('a holds', () => fleet.leasesOf('a').length === 1);

@@ -3,7 +3,8 @@
  * has written itself, and nothing happens twice.
  */
 import { describe, expect, test } from '@jest/globals';
-import type { Handler } from '../../../src/driver/worker.ts';
+import type { Handler } from '../../../src/index.ts';
+import { matches, type StoreCall } from '../../../src/store/faults/rules.ts';
 import { finalPlan, holdUntilAsked, LEASE_MS, type Surroundings } from '../../support/fleet.ts';
 import {
   FAULTS,
@@ -14,15 +15,9 @@ import {
   violations,
 } from '../../support/faults.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
-import { matches, type StoreCall } from '../../../src/store/faults/rules.ts';
+import { eventsOf, pass } from '../../support/observed.ts';
 
 const OP_TIMEOUT_MS = 2_000;
-
-function pause(ms: number): Promise<void> {
-  return new Promise((resolve) => {
-    fleet.clock.setTimeout(resolve, ms);
-  });
-}
 
 /** Commits at a calm pace, notes what is stored when each commit resolves, and completes. */
 function careful(stored: string[]): Handler {
@@ -34,26 +29,22 @@ function careful(stored: string[]): Handler {
       stored.push(`${id} ${record?.status} ${record?.watermark} ${state}`);
     };
     for (const watermark of [10, 20]) {
-      await pause(2_000);
+      await pass(fleet, 2_000);
       await grant.commit({ watermark, state: `at ${watermark}` });
       note();
     }
-    await pause(2_000);
+    await pass(fleet, 2_000);
     await grant.complete({ watermark: 30, state: 'done' });
     note();
     // The job is not over before late answers have come.
-    if (id === 's1') await pause(8_000);
+    if (id === 's1') await pass(fleet, 8_000);
   };
 }
 
 const slow: Handler = async (grant) => {
-  await pause(20_000);
+  await pass(fleet, 20_000);
   await grant.complete({ watermark: 1 });
 };
-
-function eventsOf(worker: Surroundings, type: string) {
-  return worker.events.filter((event) => event.type === type);
-}
 
 /** Keys of workers that are there, or that nobody cleared away. */
 function ephemeralKeys(): string[] {

@@ -1,8 +1,7 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Planner } from '../../../src/coordinator/api/api.ts';
-import { fatalPlannerError } from '../../../src/coordinator/api/planner-error.ts';
+import { fatalPlannerError, type Planner } from '../../../src/index.ts';
 import { writesTo } from '../../../src/store/faults.ts';
-import { finalPlan, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
+import { finalPlan, holdUntilAsked, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {
   completeAll,
   eventsOf,
@@ -16,7 +15,8 @@ import {
   writerOf,
   writesOf,
 } from '../../support/observed.ts';
-import { fleet, startFleet } from '../../support/scenario.ts';
+import { fleet, startFleet, startRecorded } from '../../support/scenario.ts';
+import { ownersOf } from '../../support/sources.ts';
 
 const TICK_MS = LEASE_MS / 3;
 
@@ -291,4 +291,46 @@ describe('a leader that can renew but not write', () => {
     expect(pauses[1]).toBeLessThan(2 * LEASE_MS + TICK_MS);
     expect(versionsOfPlan(fleet).at(-1)?.record.generation).toBe(3);
   });
+});
+
+describe('a leader that can read but not write', () => {
+  test.each(['E_STORE_DENIED', 'E_STORE_UNREACHABLE', 'E_OUTCOME_UNKNOWN'] as const)(
+    'renewals and writes of leadership that are refused with %s - end it before another begins, and no split moves',
+    async (code) => {
+      const world = startRecorded({ planner: finalPlan(ids(8)) });
+      const a = fleet.worker('a', holdUntilAsked);
+      await fleet.until('a leads', () => fleet.leader() === 'a', 2_000);
+      const b = fleet.worker('b', holdUntilAsked);
+      const areEven = (): boolean => ['a', 'b'].every((id) => fleet.leasesOf(id).length === 4);
+      await fleet.until('four each', areEven, 5_000);
+      await fleet.advance(1_000);
+      const before = ids(8).map((id) => ownersOf(fleet, id));
+      const asked = [a, b].map((worker) => eventsOf(worker, 'revokeRequested').length);
+      const leader = leaderSession(fleet);
+      expect(leader).not.toBe(sessionOf(fleet, 'a'));
+      a.client.when((call) => 'id' in call && call.id === leader).refuse(code);
+      a.client.when(isLeaderWrite).refuse(code);
+      a.client.when(writesTo((key) => key === fleet.keys.leader)).refuse(code);
+      await fleet.advance(2 * LEASE_MS);
+      expect(fleet.leader()).toBe('b');
+      expect(eventsOf(a, 'leadershipLost')).toHaveLength(1);
+      expect(eventsOf(b, 'leadershipGained')).toHaveLength(1);
+      const told = world.recorder.happenings.flatMap((happening) =>
+        happening.kind === 'leads' || happening.kind === 'leadsNoMore'
+          ? [`${happening.process} ${happening.kind}`]
+          : [],
+      );
+      expect(told).toEqual(['0 leads', '0 leadsNoMore', '1 leads']);
+      const lostAtMs = world.recorder.happenings.find(({ kind }) => kind === 'leadsNoMore')!.atMs;
+      const sent = a.client.log.filter(
+        ({ atMs, call }) =>
+          atMs > lostAtMs && (isLeaderWrite(call) || ('id' in call && call.id === leader)),
+      );
+      expect(sent.filter(({ call }) => call.kind !== 'closeSession')).toEqual([]);
+      expect(a.run.state).toBe('pending');
+      expect(ids(8).map((id) => ownersOf(fleet, id))).toEqual(before);
+      for (const worker of [a, b]) expect(eventsOf(worker, 'lost')).toEqual([]);
+      expect([a, b].map((worker) => eventsOf(worker, 'revokeRequested').length)).toEqual(asked);
+    },
+  );
 });

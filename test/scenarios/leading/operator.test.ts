@@ -1,12 +1,17 @@
 import { describe, expect, test } from '@jest/globals';
-import type { PlanAnswer, Planner } from '../../../src/coordinator/api/api.ts';
-import { createOperator, type Operator } from '../../../src/operator/operator.ts';
+import {
+  createOperator,
+  type Operator,
+  type PlanAnswer,
+  type Planner,
+} from '../../../src/index.ts';
 import { faultyStore, type FaultyStore } from '../../../src/store/faults.ts';
 import { finalPlan, ids, JOB, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {
   completeAll,
   eventsOf,
   handBackAll,
+  heldBy,
   idsUnder,
   versionsOfPlan,
   versionsOfSplit,
@@ -31,10 +36,6 @@ function shakyOperator(): { operator: Operator; client: FaultyStore } {
   const random = fleet.random();
   const client = faultyStore(fleet.store, { clock: fleet.clock, random });
   return { operator: createOperator({ job: JOB, prefix, store: client, random }), client };
-}
-
-function heldBy(worker: SeamWorker): string[] {
-  return [...worker.held.keys()].sort();
 }
 
 describe('a paused job', () => {

@@ -1,11 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { SCHEMA } from '../../../src/records/codec.ts';
-import type {
-  PlanAnswer,
-  PlannedSplit,
-  Planner,
-  PlanRequest,
-} from '../../../src/coordinator/api/api.ts';
+import type { PlanAnswer, PlannedSplit, Planner, PlanRequest } from '../../../src/index.ts';
 import { ids, LEASE_MS, type Surroundings } from '../../support/fleet.ts';
 import {
   completeAll,
@@ -234,6 +229,9 @@ describe('an invalid plan', () => {
     ['an empty id', { splits: [{ ...ok, id: '' }], finality: 'final' }, /split id/],
     ['an id with a slash', { splits: [ok, { ...ok, id: 'a/b' }], finality: 'final' }, /a\/b/],
     ['an id of 129 bytes', { splits: [{ ...ok, id: 'i'.repeat(129) }], finality: 'final' }, /128/],
+    ['an id of two dots', { splits: [ok, { ...ok, id: '..' }], finality: 'final' }, /\.\./],
+    ['an id with a space', { splits: [ok, { ...ok, id: 'w 1' }], finality: 'final' }, /w 1/],
+    ['an id beyond ASCII', { splits: [ok, { ...ok, id: 'wörker' }], finality: 'final' }, /wörker/],
     ['a number for an id', { splits: [{ ...ok, id: 7 }], finality: 'final' }, /split id/],
     [
       'a seed without a watermark',

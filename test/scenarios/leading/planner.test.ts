@@ -1,20 +1,32 @@
 import { describe, expect, test } from '@jest/globals';
-import type { PlanAnswer, Planner, PlanRequest } from '../../../src/coordinator/api/api.ts';
-import { fatalPlannerError } from '../../../src/coordinator/api/planner-error.ts';
-import { ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
+import {
+  fatalPlannerError,
+  type PlanAnswer,
+  type Planner,
+  type PlanRequest,
+} from '../../../src/index.ts';
+import {
+  finalPlan,
+  type HandledWorker,
+  ids,
+  LEASE_MS,
+  type SeamWorker,
+} from '../../support/fleet.ts';
 import {
   completeAll,
   deferred,
   eventsOf,
   handBackAll,
   idsUnder,
+  isLeaderWrite,
   pass,
   versionsOfPlan,
   versionsOfSplit,
   writerOf,
   writesOf,
 } from '../../support/observed.ts';
-import { between, fleet, startFleet } from '../../support/scenario.ts';
+import { between, fleet, startFleet, startRecorded } from '../../support/scenario.ts';
+import { transaction } from '../../support/faults.ts';
 
 function answer(splits: readonly string[], finality: 'open' | 'final' = 'final'): PlanAnswer {
   return { splits: splits.map((id) => ({ id, descriptor: `data of ${id}` })), finality };
@@ -182,15 +194,27 @@ describe('a planner that fails', () => {
   });
 });
 
-describe('a leader that dies while it publishes a plan', () => {
-  const PLANNED = ids(14);
-  /** Large enough that the splits take two batches. */
-  const big = 'x'.repeat(60 * 1024);
-  const planner = plannerOf(() => ({
-    splits: PLANNED.map((id) => ({ id, descriptor: big })),
-    finality: 'final',
-  }));
+/** Large enough that the splits take two batches. */
+const PLANNED = ids(14);
+const LARGE_PLAN = finalPlan(PLANNED.map((id) => ({ id, descriptor: 'x'.repeat(60 * 1024) })));
 
+/** The plan was stored once, sealed before its verdict, and each split of it ended once and for good. */
+function expectStoredAndEnded(): void {
+  expect(idsUnder(fleet, 'specs')).toEqual([...PLANNED].sort());
+  expect(idsUnder(fleet, 'splits')).toEqual([...PLANNED].sort());
+  for (const { record } of versionsOfPlan(fleet)) {
+    if (record.verdict !== null) expect(record.sealed).toBe(true);
+  }
+  for (const id of PLANNED) {
+    const key = `${fleet.keys.root}specs/${id}`;
+    expect(writesOf(fleet, key).filter((write) => write.key === key)).toHaveLength(1);
+    const statuses = versionsOfSplit(fleet, id).map(({ record }) => record.status);
+    expect(statuses.filter((status) => status === 'completed')).toHaveLength(1);
+    expect(statuses.at(-1)).toBe('completed');
+  }
+}
+
+describe('a leader that dies while it publishes a plan', () => {
   interface Run {
     readonly survivors: readonly SeamWorker[];
     /** What was stored when the leader died. */
@@ -202,7 +226,7 @@ describe('a leader that dies while it publishes a plan', () => {
 
   /** Lets `a` die at its write number `step` since it leads: just before the write arrives, or just after. */
   async function run(step: number, lands: boolean): Promise<Run> {
-    await startFleet({ planner });
+    await startFleet({ planner: LARGE_PLAN });
     const a = fleet.seam('a');
     completeAll(a);
     let sent = 0;
@@ -230,21 +254,7 @@ describe('a leader that dies while it publishes a plan', () => {
     for (const { verdict } of survivors) {
       expect(verdict).toMatchObject({ kind: 'complete', completed: PLANNED.length });
     }
-    expect(idsUnder(fleet, 'specs')).toEqual([...PLANNED].sort());
-    expect(idsUnder(fleet, 'splits')).toEqual([...PLANNED].sort());
-    for (const { record } of versionsOfPlan(fleet)) {
-      if (record.verdict !== null) expect(record.sealed).toBe(true);
-    }
-    for (const id of PLANNED) {
-      const created = writesOf(fleet, `${fleet.keys.root}specs/${id}`).filter(
-        ({ key }) => key === `${fleet.keys.root}specs/${id}`,
-      );
-      expect(created).toHaveLength(1);
-      // Finished once, and finished for good.
-      const statuses = versionsOfSplit(fleet, id).map(({ record }) => record.status);
-      expect(statuses.filter((status) => status === 'completed')).toHaveLength(1);
-      expect(statuses.at(-1)).toBe('completed');
-    }
+    expectStoredAndEnded();
   }
 
   test.each([false, true])(
@@ -263,6 +273,110 @@ describe('a leader that dies while it publishes a plan', () => {
         [...seeded].filter((count) => count > 0 && count < PLANNED.length).length,
       ).toBeGreaterThan(0);
     },
-    20_000,
+  );
+});
+
+describe('a leader that dies while others work on what it has stored', () => {
+  interface Run {
+    readonly a: HandledWorker;
+    readonly survivors: readonly HandledWorker[];
+    readonly starts: Map<string, number>;
+  }
+
+  /** Three workers that finish what they are given at once; `a` leads. */
+  async function threeWorkers(): Promise<Run> {
+    startRecorded({ planner: LARGE_PLAN });
+    const starts = new Map<string, number>();
+    const start = (id: string): HandledWorker =>
+      fleet.worker(id, async (grant) => {
+        starts.set(grant.split.id, (starts.get(grant.split.id) ?? 0) + 1);
+        await grant.complete({ watermark: 1 });
+      });
+    const a = start('a');
+    a.client.when(transaction('elect')).delay(100, { times: 1 });
+    await fleet.clock.settle();
+    const survivors = ['b', 'c'].map((id) => {
+      const worker = start(id);
+      // They stand for election after `a`, whoever is there first.
+      worker.client.when(transaction('elect')).delay(1_000, { times: 1 });
+      return worker;
+    });
+    return { a, survivors, starts };
+  }
+
+  /** Nobody was told an end before the plan was sealed; the survivors end it, and each split once. */
+  async function expectTheEnd({ survivors, starts }: Run, finished: readonly string[]) {
+    const isOver = (): boolean => survivors.every(({ run }) => run.state !== 'pending');
+    const sealed = versionsOfPlan(fleet).some(({ record }) => record.sealed);
+    if (!sealed) for (const { run } of survivors) expect(run.state).toBe('pending');
+    await fleet.until('the end', isOver, 10 * LEASE_MS, 100);
+    for (const { run } of survivors) {
+      expect(run.value).toMatchObject({ kind: 'complete', completed: PLANNED.length });
+    }
+    expectStoredAndEnded();
+    for (const id of finished) expect(starts.get(id)).toBe(1);
+  }
+
+  test('half a plan that others have finished - is no end: the next leader stores the rest, and keeps what is done', async () => {
+    const run = await threeWorkers();
+    const { a, survivors } = run;
+    // The first batch of splits lands, the next one never leaves.
+    let seeds = 0;
+    const isSeed = transaction('seed');
+    const isLater = a.client
+      .when((call) => {
+        if (typeof isSeed !== 'function' || !isSeed(call)) return false;
+        seeds += 1;
+        return seeds > 1;
+      })
+      .delay(60_000);
+    const done = (): string[] =>
+      idsUnder(fleet, 'splits').filter((id) => fleet.split(id)?.status === 'completed');
+    const isHalf = (): boolean =>
+      done().length >= 4 && done().length === idsUnder(fleet, 'splits').length;
+    await fleet.until('what is stored is finished', isHalf, 5_000);
+    expect(fleet.leader()).toBe('a');
+    expect(isLater.hits).toBe(1);
+    const finished = done();
+    expect(finished.length).toBeLessThan(PLANNED.length);
+    a.crash();
+    await fleet.advance(LEASE_MS / 2);
+    expect(fleet.plan()).toMatchObject({ sealed: false, verdict: null });
+    for (const { verdict } of survivors.map(({ worker }) => worker.status()))
+      expect(verdict).toBeNull();
+    await expectTheEnd(run, finished);
+  });
+
+  test.each([false, true])(
+    'a leader that dies at any write of its term - leaves a job that ends well (that write landed: %s)',
+    async (lands) => {
+      const stored = new Set<number>();
+      for (let step = 1; ; step += 1) {
+        const run = await threeWorkers();
+        const { a } = run;
+        let sent = 0;
+        let hasDied = false;
+        a.client
+          .when((call) => {
+            if (!isLeaderWrite(call) || hasDied) return false;
+            sent += 1;
+            hasDied = sent === step;
+            if (hasDied) a.crash();
+            return hasDied && !lands;
+          })
+          .loseBefore({ silent: true });
+        const isOver = (): boolean => hasDied || a.run.state !== 'pending';
+        await fleet.until('a died, or was done', isOver, 60_000, 100);
+        // What the others were given they finish, while nobody leads.
+        await fleet.advance(1_000);
+        stored.add(idsUnder(fleet, 'specs').length);
+        const finished = PLANNED.filter((id) => fleet.split(id)?.status === 'completed');
+        await expectTheEnd(run, finished);
+        if (!hasDied) break;
+        await fleet.close();
+      }
+      const halves = [...stored].filter((count) => count > 0 && count < PLANNED.length);
+      expect(halves.length).toBeGreaterThan(0);
+    },
   );
 });

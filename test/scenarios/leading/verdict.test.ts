@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
-import type { Verdict } from '../../../src/coordinator/api/api.ts';
+import type { Verdict } from '../../../src/index.ts';
 import { type StoreCall, writesTo } from '../../../src/store/faults.ts';
 import { finalPlan, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {

@@ -1,19 +1,22 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { StopReport } from '../../../src/coordinator/api/api.ts';
-import { createCoordinator } from '../../../src/coordinator/coordinator.ts';
-import type { Grant } from '../../../src/driver/grant.ts';
-import { createWorker } from '../../../src/driver/worker.ts';
-import { writesTo } from '../../../src/store/faults.ts';
+import {
+  createCoordinator,
+  createWorker,
+  type Grant,
+  type StopReport,
+} from '../../../src/index.ts';
+import { type StoreCall, writesTo } from '../../../src/store/faults.ts';
 import {
   afterTenLeases,
   DRAIN_MS,
+  endBesideAStuckHandler,
   ephemeralKeysOf,
   guardProcess,
   NOTHING,
   OPERATION_MS,
   remainsOf,
-  stopInEveryManner,
   STOP_MS,
+  stopInEveryManner,
   type Stoppable,
 } from '../../support/departures.ts';
 import {
@@ -27,7 +30,8 @@ import {
   type SeamWorker,
   watched,
 } from '../../support/fleet.ts';
-import { between, fleet, startFleet } from '../../support/scenario.ts';
+import { between, fleet, startFleet, startRecorded } from '../../support/scenario.ts';
+import { eventsOf } from '../../support/observed.ts';
 
 let guard: ReturnType<typeof guardProcess>;
 beforeEach(() => {
@@ -417,5 +421,32 @@ describe('a fatal error while a handler never returns', () => {
     await fleet.until('the end', () => leaving.state !== 'pending');
     expect(leaving.value).toMatchObject({ reason: 'stopped', error: null, forced: ['s1'] });
     expect(a.run.error).toMatchObject({ code: 'E_STOPPED' });
+  });
+});
+
+describe('a store that denies all access', () => {
+  test('a store that denies all access - ends the run within a lease, and its handlers are told to stop', async () => {
+    const planner = finalPlan(['normal', 'stuck']);
+    // The run has to fail.
+    const world = startRecorded({ planner }, 'failed');
+    const anyCall = (call: StoreCall): boolean => call.kind !== 'watch';
+    const { a, tookMs, report } = await endBesideAStuckHandler(world, ({ client }) => {
+      client.when(anyCall).refuse('E_STORE_DENIED');
+    });
+    expect(a.run.error).toMatchObject({ code: 'E_STORE_DENIED', kind: 'fatal' });
+    // Renewals are tried until the session may not be believed in; then nobody lets it in again.
+    expect(tookMs).toBeLessThanOrEqual(LEASE_MS);
+    expect(
+      eventsOf(a, 'lost')
+        .map(({ splitId }) => splitId)
+        .sort(),
+    ).toEqual(['normal', 'stuck']);
+    expect(report).toMatchObject({ reason: 'failed' });
+    expect(report.error).toContain('E_STORE_DENIED');
+    // What was not allowed is not there; what hung on the sessions goes with them.
+    expect(fleet.split('normal')?.watermark).toBeNull();
+    await fleet.advance(LEASE_MS);
+    expect(fleet.store.dump(`${fleet.keys.root}leases/`)).toEqual([]);
+    expect(fleet.leader()).toBeNull();
   });
 });

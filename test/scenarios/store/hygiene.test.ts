@@ -1,6 +1,6 @@
 import { getEventListeners } from 'node:events';
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
-import type { Grant } from '../../../src/driver/grant.ts';
+import type { Grant } from '../../../src/index.ts';
 import { guardProcess, NOTHING, remainsOf, type Stoppable } from '../../support/departures.ts';
 import {
   finalPlan,
@@ -88,7 +88,7 @@ describe('a worker that comes and goes', () => {
       fleet.store.dump(fleet.keys.root).map(({ key }) => key.split('/').slice(2)[0]),
     );
     expect([...kinds].sort()).toEqual(['assign', 'plan', 'specs', 'splits']);
-  }, 60_000);
+  });
 
   test('a dead worker - is forgotten by its peers without a trace but its name', async () => {
     fleet = new Fleet({ config: { maxAttempts: 100 } });
@@ -106,7 +106,7 @@ describe('a worker that comes and goes', () => {
     expect(timersOf([a])[0]).toBeLessThanOrEqual(timersBefore[0]! + 2);
     const assigned = fleet.store.dump(`${fleet.keys.root}assign/`).map(({ key }) => key);
     expect(assigned).toEqual([fleet.keys.assignment('a' as never)]);
-  }, 60_000);
+  });
 });
 
 describe('an idle fleet', () => {
@@ -135,7 +135,7 @@ describe('an idle fleet', () => {
     }
     fleet.worker('c', holdUntilAsked);
     await fleet.until('c has its share', () => fleet.leasesOf('c').length === 1, 2_000);
-  }, 60_000);
+  });
 
   test('200 changes of leader and 200 cut watches - leak nothing, and a new worker gets its share', async () => {
     fleet = new Fleet({ planner: finalPlan(ids(6)) });
@@ -167,7 +167,7 @@ describe('an idle fleet', () => {
     const c = fleet.worker('c', holdUntilAsked);
     await fleet.until('c has its share', () => fleet.leasesOf('c').length === 2, 2_000);
     expect(c.run.state).toBe('pending');
-  }, 60_000);
+  });
 
   test('200 lost sessions - are replaced without leaving anything behind', async () => {
     fleet = new Fleet({ planner: finalPlan(['s1', 's2']) });
@@ -185,7 +185,7 @@ describe('an idle fleet', () => {
     expect(Math.abs(timersOf([a])[0]! - timersBefore)).toBeLessThanOrEqual(4);
     // A live process that loses its session is not at fault (R31).
     expect(fleet.split('s1')?.attempts).toBe(0);
-  }, 60_000);
+  });
 });
 
 describe('memory', () => {
@@ -208,7 +208,7 @@ describe('memory', () => {
     collect();
     const grown = process.memoryUsage().heapUsed - warm;
     expect(grown / 40).toBeLessThan(10_000);
-  }, 60_000);
+  });
 });
 
 /** Runs a full garbage collection. */

@@ -2,19 +2,14 @@
 import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SessionId, SplitId } from '../../../src/base/ids.ts';
 import { leaseCodec, splitCodec } from '../../../src/records/records.ts';
-import { finalPlan, holdUntilAsked, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import type { StoreCall } from '../../../src/store/faults/rules.ts';
+import { finalPlan, holdUntilAsked, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { landings, transaction, violations } from '../../support/faults.ts';
-import { eventsOf, handBackAsked, sessionOf } from '../../support/sources.ts';
+import { handBackAsked } from '../../support/sources.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
+import { eventsOf, sessionOf, startAlone } from '../../support/observed.ts';
 
 const DELAY_MS = 6_000;
-
-async function startAlone(id: string, count: number): Promise<SeamWorker> {
-  const seam = fleet.seam(id);
-  await fleet.until(`${id} holds all`, () => seam.held.size === count);
-  return seam;
-}
 
 function ephemeralKeys(): string[] {
   return fleet.store
@@ -71,7 +66,7 @@ describe('a claim', () => {
     // Whoever leads reads splits too, so it is another one.
     fleet.seam('leader', { config: { maxInFlight: 0 } });
     await fleet.until('led', () => fleet.leader() === 'leader');
-    const old = await startAlone('a', 1);
+    const old = await startAlone(fleet, 'a', 1);
     old.crash();
     const b = fleet.seam('b');
     const key = fleet.keys.split('s0' as SplitId);
@@ -99,7 +94,7 @@ describe('a claim', () => {
     await startFleet({ planner: finalPlan(['s0']) });
     fleet.seam('leader', { config: { maxInFlight: 0 } });
     await fleet.until('led', () => fleet.leader() === 'leader');
-    const a = await startAlone('a', 1);
+    const a = await startAlone(fleet, 'a', 1);
     const b = fleet.seam('b');
     await fleet.advance(1_000);
     return { a, b };
@@ -159,7 +154,7 @@ describe('a claim', () => {
 /** A whole fleet dies, its keys run out, and a worker that saw nothing of it starts. */
 async function startsAfterTheEnd(): Promise<{ worker: SeamWorker; electedAtMs: number }> {
   await startFleet({ planner: finalPlan(ids(2)) });
-  const a = await startAlone('a', 2);
+  const a = await startAlone(fleet, 'a', 2);
   a.crash();
   await fleet.until('nothing of it is left', () => ephemeralKeys().length === 0);
   const worker = fleet.seam('c');
@@ -178,7 +173,7 @@ describe('an owner that this leader never saw', () => {
 
   test('the rebalance delay - is over for an owner that had been given up already (R26)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     a.crash();
     await fleet.until('nothing of it is left', () => ephemeralKeys().length === 0);
     await fleet.store.remove(fleet.keys.assignment('a' as InstanceId));
@@ -191,7 +186,7 @@ describe('an owner that this leader never saw', () => {
 describe('what a process leaves behind', () => {
   test('a restarted leader - closes both sessions of the process before it: its key and its other leases go (R13)', async () => {
     await startFleet({ planner: finalPlan(ids(3)) });
-    const old = await startAlone('pod-1', 3);
+    const old = await startAlone(fleet, 'pod-1', 3);
     // Young sessions: by themselves they would last for almost a whole lease more.
     await fleet.until('renewed', () => old.client.log.at(-1)?.call.kind === 'keepAlive');
     await fleet.advance(100);
@@ -201,7 +196,7 @@ describe('what a process leaves behind', () => {
     const restarted = fleet.seam('pod-1', { config: { maxInFlight: 1 } });
     await fleet.until('reclaimed', () => restarted.held.size === 1, 1_000);
     const areGone = (): boolean =>
-      sessions.every((session) => !fleet.store.liveSessions.includes(session as SessionId));
+      sessions.every((session) => !fleet.store.liveSessions.includes(session));
     await fleet.until('both are closed', areGone, LEASE_MS / 3 + 100);
     expect(fleet.leasesOf('pod-1')).toEqual([...restarted.held.keys()]);
     await fleet.until('it leads', () => restarted.coordinator.status().isLeading, 2_000);
@@ -213,12 +208,12 @@ describe('an ending that the store refuses for good', () => {
     await startFleet({ planner: finalPlan(ids(2)) });
     const a = fleet.worker('a', holdUntilAsked);
     await fleet.until('both', () => fleet.leasesOf('a').length === 2);
-    a.client.when(transaction('release', 's0')).refuse('E_STORE_DENIED');
+    a.client.when(transaction('release', 's0')).refuse('E_STORE_UNSUPPORTED');
     await fleet.operator().drain('a');
     await fleet.until('both leases are gone', () => fleet.leasesOf('a').length === 0, 500);
     expect(fleet.split('s0')).toMatchObject({ owner: 'a', epoch: '1' });
     await fleet.until('it has left', () => a.run.state === 'rejected');
-    expect(a.run.error).toMatchObject({ code: 'E_STORE_DENIED' });
+    expect(a.run.error).toMatchObject({ code: 'E_STORE_UNSUPPORTED' });
   });
 });
 
@@ -244,7 +239,7 @@ describe('a worker that cannot claim', () => {
 describe('reading again', () => {
   test('reading again - never reads all splits but for an election and a verdict (R24)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     const ofAll = (): number =>
       a.client.log.filter(
         ({ call }) =>
@@ -258,7 +253,7 @@ describe('reading again', () => {
 
   test('reading again - rests while the job is paused (R24)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    const a = await startAlone('a', 2);
+    const a = await startAlone(fleet, 'a', 2);
     const named = (): number =>
       a.client.log.filter(
         ({ call }) =>

@@ -1,10 +1,19 @@
 /** The contract of `read`. */
 import { expect, test } from '@jest/globals';
 import { nextRevision } from '../../../src/base/decimals.ts';
+import { ANSWER_BYTES_MAX } from '../../../src/store/port.ts';
 import type { Contract } from './harness.ts';
 import { CALL, put, readOne, readPage, write } from '../support.ts';
 
-export function testReads({ harness, key }: Contract): void {
+export function testReads(contract: Contract): void {
+  testEntries(contract);
+  testPages(contract);
+  testCounts(contract);
+  testSizes(contract);
+  testPast(contract);
+}
+
+function testEntries({ harness, key }: Contract): void {
   test('store - an entry tells its value, both revisions and its session', async () => {
     const { store } = harness();
     const created = await write(store, put(key('a'), 'one'));
@@ -66,6 +75,25 @@ export function testReads({ harness, key }: Contract): void {
     expect(page.more).toBe(false);
   });
 
+  test('store - keysOnly leaves values out and nothing else', async () => {
+    const { store } = harness();
+    const revision = await write(store, put(key('a'), 'long'));
+    const page = await readPage(store, { prefix: key('a') }, { keysOnly: true });
+    expect(page.entries).toEqual([
+      { key: key('a'), value: '', createRevision: revision, modRevision: revision, session: null },
+    ]);
+  });
+
+  test('store - a write is seen by every read that starts after its answer', async () => {
+    const { store, other } = harness();
+    for (const value of ['1', '2', '3', '4', '5']) {
+      const revision = await write(store, put(key('a'), value));
+      expect(await readOne(other, key('a'))).toMatchObject({ value, modRevision: revision });
+    }
+  });
+}
+
+function testPages({ harness, key }: Contract): void {
   test('store - a page says whether more follow, and the next one starts after its last key', async () => {
     const { store } = harness();
     await write(store, ...['a', 'b', 'c', 'd'].map((name) => put(key(`p/${name}`), name)));
@@ -92,16 +120,107 @@ export function testReads({ harness, key }: Contract): void {
     const second = await readPage(store, { keys }, { limit: 2, after: key('b') });
     expect([second.entries.map(({ value }) => value), second.more]).toEqual([['c'], false]);
   });
+}
 
-  test('store - keysOnly leaves values out and nothing else', async () => {
+function testCounts({ harness, key }: Contract): void {
+  test('store - a page counts the keys of its range, also those that its limit leaves out', async () => {
     const { store } = harness();
-    const revision = await write(store, put(key('a'), 'long'));
-    const page = await readPage(store, { prefix: key('a') }, { keysOnly: true });
-    expect(page.entries).toEqual([
-      { key: key('a'), value: '', createRevision: revision, modRevision: revision, session: null },
-    ]);
+    await write(store, ...['a', 'b', 'c', 'd'].map((name) => put(key(`p/${name}`), name)));
+    await write(store, put(key('p'), 'x'), put(key('p0'), 'x'));
+    const prefix = { prefix: key('p/') };
+    const keys = { keys: ['d', 'none', 'a', 'c', 'a'].map((name) => key(`p/${name}`)) };
+    const counts = async (range: typeof prefix | typeof keys, after?: string) => {
+      const read = after === undefined ? {} : { after: key(`p/${after}`) };
+      const limited = await readPage(store, range, { ...read, limit: 1 });
+      const whole = await readPage(store, range, { ...read, keysOnly: true });
+      expect(limited.entries).toHaveLength(Math.min(1, whole.entries.length));
+      return [limited.count, limited.more, whole.count, whole.more];
+    };
+
+    expect(await counts(prefix)).toEqual([4, true, 4, false]);
+    expect(await counts(prefix, 'b')).toEqual([2, true, 2, false]);
+    expect(await counts(prefix, 'bb')).toEqual([2, true, 2, false]);
+    expect(await counts(prefix, 'd')).toEqual([0, false, 0, false]);
+    expect(await counts(keys)).toEqual([3, true, 3, false]);
+    expect(await counts(keys, 'a')).toEqual([2, true, 2, false]);
+    expect(await counts(keys, 'c')).toEqual([1, false, 1, false]);
+    expect(await counts(keys, 'd')).toEqual([0, false, 0, false]);
   });
 
+  test('store - a count is that of the revision asked for', async () => {
+    const { store } = harness();
+    const first = await write(store, put(key('a'), '1'), put(key('b'), '1'));
+    const second = await write(store, put(key('a'), '2'), put(key('c'), '2'));
+    const third = await write(store, { delete: key('a') }, { delete: key('b') });
+    await write(store, put(key('a'), '3'));
+    const counts = async (atRevision: typeof first) => [
+      (await readPage(store, { prefix: key('') }, { atRevision })).count,
+      (await readPage(store, { prefix: key('') }, { atRevision, after: key('a') })).count,
+      (await readPage(store, { keys: ['a', 'b'].map(key) }, { atRevision })).count,
+    ];
+    expect(await counts(first)).toEqual([2, 1, 2]);
+    expect(await counts(second)).toEqual([3, 2, 2]);
+    expect(await counts(third)).toEqual([1, 1, 0]);
+  });
+
+  test('store - entries last written before a revision are left out, and counted all the same', async () => {
+    const { store } = harness();
+    await write(store, ...['a', 'b', 'c', 'd'].map((name) => put(key(name), 'old')));
+    const since = await write(store, put(key('d'), 'new'), put(key('b'), 'new'));
+    await write(store, put(key('a'), 'newer'));
+    const keys = { keys: ['c', 'b', 'd', 'none', 'a'].map(key) };
+    for (const range of [{ prefix: key('') }, keys]) {
+      const values = async (read: object) => {
+        const page = await readPage(store, range, { minModRevision: since, ...read });
+        return [page.entries.map(({ value }) => value).join(), page.more, page.count];
+      };
+      expect(await values({})).toEqual(['newer,new,new', false, 4]);
+      expect(await values({ limit: 2 })).toEqual(['newer,new', true, 4]);
+      expect(await values({ limit: 3 })).toEqual(['newer,new,new', false, 4]);
+      expect(await values({ after: key('b'), keysOnly: true })).toEqual(['', false, 2]);
+      expect(await values({ atRevision: since })).toEqual(['new,new', false, 4]);
+      expect(await values({ minModRevision: nextRevision(nextRevision(since)) })).toEqual([
+        '',
+        false,
+        4,
+      ]);
+    }
+  });
+}
+
+/** Room for a few megabytes on a busy machine. */
+const LARGE = { timeoutMs: 10_000 };
+
+function testSizes({ harness, key }: Contract): void {
+  test('store - an answer above the limit is too large, and the same keys in smaller parts are not', async () => {
+    const { store } = harness();
+    const size = Math.ceil(ANSWER_BYTES_MAX / 5);
+    const names = ['1', '2', '3', '4', '5', '6'].map((name) => key(`large/${name}`));
+    for (const name of names) {
+      await store.transact(
+        {
+          guard: [],
+          txns: [{ compares: [], writes: [put(name, 'x'.repeat(size))], onConflict: [] }],
+        },
+        LARGE,
+      );
+    }
+    for (const range of [{ prefix: key('large/') }, { keys: names }]) {
+      const sizes = async (read: object) => {
+        const page = await store.read(range, read, LARGE);
+        return page.kind === 'page' ? page.entries.map(({ value }) => value.length) : page;
+      };
+      expect(await sizes({})).toEqual({ kind: 'tooLarge' });
+      expect(await sizes({ limit: 5 })).toEqual({ kind: 'tooLarge' });
+      expect(await sizes({ limit: 3 })).toEqual([size, size, size]);
+      expect(await sizes({ after: names[2] })).toEqual([size, size, size]);
+      expect(await sizes({ limit: 1 })).toEqual([size]);
+      expect(await sizes({ keysOnly: true })).toEqual([0, 0, 0, 0, 0, 0]);
+    }
+  });
+}
+
+function testPast({ harness, key }: Contract): void {
   test('store - a read at a revision shows the past as it was', async () => {
     const { store } = harness();
     const first = await write(store, put(key('a'), '1'), put(key('b'), '1'));
@@ -146,13 +265,5 @@ export function testReads({ harness, key }: Contract): void {
     const atThird = await readPage(store, range, { atRevision: third });
     expect(atThird.entries.map((entry) => entry.value)).toEqual(['3']);
     expect((await readPage(store, range)).entries).toEqual(atThird.entries);
-  });
-
-  test('store - a write is seen by every read that starts after its answer', async () => {
-    const { store, other } = harness();
-    for (const value of ['1', '2', '3', '4', '5']) {
-      const revision = await write(store, put(key('a'), value));
-      expect(await readOne(other, key('a'))).toMatchObject({ value, modRevision: revision });
-    }
   });
 }

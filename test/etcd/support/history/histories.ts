@@ -19,6 +19,7 @@ import { type Random, seededRandom } from '../../../../src/base/random.ts';
 import type { Entry, Range, Store, WatchEvent } from '../../../../src/store/port.ts';
 import { record, type Recording } from '../../../store/support.ts';
 import { HistoryDrawer, NAMES, RANGES, type Step, underPrefix } from './history-steps.ts';
+import { patiently } from '../../../support/patience.js';
 
 /** One of the two stores. */
 export interface Side {
@@ -63,7 +64,7 @@ type Call = (
   toRevision: (revision: Revision) => Revision,
 ) => Promise<unknown>;
 
-const CALL = { timeoutMs: 5_000 };
+const CALL = { timeoutMs: patiently(5_000) };
 const SETTLE_MS_MAX = 10_000;
 const STEPS_SHOWN = 40;
 /** Revisions of the past that steps aim at. */
@@ -156,7 +157,7 @@ class History {
   async settle(): Promise<void> {
     // The reference tells in a microtask what it has to tell.
     await setImmediate();
-    const endMs = performance.now() + this.#settleMsMax;
+    const endMs = performance.now() + patiently(this.#settleMsMax);
     for (const watch of this.#watches) {
       const [reference, subject] = watch.recordings;
       while (
@@ -241,10 +242,12 @@ class History {
   async #read({ range, read, isPaged }: Step & { do: 'read' }): Promise<void> {
     let next = read;
     for (;;) {
-      const { atRevision } = next;
+      const { atRevision, minModRevision } = next;
       const outcome = await this.#both('read', (store, _to, toRevision) => {
         const at = atRevision === undefined ? {} : { atRevision: toRevision(atRevision) };
-        return store.read(range, { ...next, ...at }, CALL);
+        const since =
+          minModRevision === undefined ? {} : { minModRevision: toRevision(minModRevision) };
+        return store.read(range, { ...next, ...at, ...since }, CALL);
       });
       const page = outcome as {
         kind?: string;

@@ -191,6 +191,7 @@ export class HistoryDrawer {
       ...(this.#chance(0.6) ? { limit: 1 + this.#below(5) } : {}),
       ...(this.#chance(0.3) ? { after: this.#key(this.#pick([...NAMES, '', '~'])) } : {}),
       ...(this.#chance(0.3) ? { keysOnly: true } : {}),
+      ...(this.#chance(0.3) ? { minModRevision: this.#between(oldest, newest + 1) } : {}),
     };
     return { do: 'read', range: this.#range(), read, isPaged: this.#chance(0.5) };
   }

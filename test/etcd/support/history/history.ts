@@ -9,6 +9,7 @@ import type { HistoryEntry } from '../../../../src/testing/checks/history-checks
 import { atEnd } from '../server/cleanup.ts';
 import { FIRST_KEY, keyValueOf, positionOf } from '../server/gateway.ts';
 import type { Gateway, Json, KeyValue, Position } from '../server/gateway.ts';
+import { patiently } from '../../../support/patience.js';
 
 /** One version of a key as etcd told it. */
 export interface RecordedEntry extends HistoryEntry {
@@ -65,7 +66,7 @@ class WatchRecorder implements HistoryRecorder {
     this.#forget = atEnd(() => this.stop());
   }
 
-  async settled(timeoutMs = 20_000): Promise<void> {
+  async settled(timeoutMs = patiently(20_000)): Promise<void> {
     const deadline = performance.now() + timeoutMs;
     while (performance.now() < deadline) {
       const goal = await this.#position().catch((error: unknown) => {
@@ -99,7 +100,7 @@ class WatchRecorder implements HistoryRecorder {
   }
 
   async #reaches(goal: Position): Promise<boolean> {
-    const deadline = performance.now() + SILENCE_MS;
+    const deadline = performance.now() + patiently(SILENCE_MS);
     while (performance.now() < deadline) {
       const { clusterId, revision } = this.#store ?? { clusterId: '', revision: 0n };
       if (clusterId === goal.clusterId && revision >= goal.revision) return true;
@@ -110,7 +111,7 @@ class WatchRecorder implements HistoryRecorder {
 
   /** Of any member that answers with a quorum behind it. */
   #position(): Promise<Position> {
-    return Promise.any(this.#gateways.map((gateway) => gateway.position(SILENCE_MS)));
+    return Promise.any(this.#gateways.map((gateway) => gateway.position(patiently(SILENCE_MS))));
   }
 
   async #run(): Promise<void> {
@@ -118,7 +119,7 @@ class WatchRecorder implements HistoryRecorder {
       const gateway = this.#gateways[this.#turn % this.#gateways.length]!;
       try {
         // Also renews the token: a watch cannot.
-        this.#notice(await gateway.position(SILENCE_MS));
+        this.#notice(await gateway.position(patiently(SILENCE_MS)));
         await this.#watch(gateway);
       } catch (error) {
         this.#lastProblem = error;

@@ -5,6 +5,7 @@ import { freePort } from './ports.ts';
 import type { Gateway, Status } from './gateway.ts';
 import { commonFlags } from '../server.ts';
 import type { EtcdOptions, EtcdServer } from '../server.ts';
+import { patiently } from '../../../support/patience.js';
 
 /** One member; `restart` waits until the cluster has a quorum again. */
 export type EtcdMember = Pick<
@@ -94,7 +95,7 @@ class LoopbackCluster implements EtcdCluster {
     return this.members.map(({ gateway }) => gateway);
   }
 
-  async leader(timeoutMs = 15_000): Promise<NodeProcess> {
+  async leader(timeoutMs = patiently(15_000)): Promise<NodeProcess> {
     const deadline = performance.now() + timeoutMs;
     for (;;) {
       const leader = this.#agreedOn(await this.#statuses());
@@ -125,7 +126,9 @@ class LoopbackCluster implements EtcdCluster {
 
   #statuses(): Promise<(Status | null)[]> {
     return Promise.all(
-      this.members.map(({ gateway }) => gateway.status(STATUS_TIMEOUT_MS).catch(() => null)),
+      this.members.map(({ gateway }) =>
+        gateway.status(patiently(STATUS_TIMEOUT_MS)).catch(() => null),
+      ),
     );
   }
 

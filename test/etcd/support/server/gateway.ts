@@ -4,6 +4,7 @@
  */
 import http from 'node:http';
 import https from 'node:https';
+import { patiently } from '../../../support/patience.js';
 
 const TIMEOUT_MS = 10_000;
 
@@ -71,7 +72,7 @@ export class Gateway {
   }
 
   /** Calls any method of the gateway: `kv/put`, `lease/grant`. */
-  async call(method: string, request: Json, timeoutMs = TIMEOUT_MS): Promise<Json> {
+  async call(method: string, request: Json, timeoutMs = patiently(TIMEOUT_MS)): Promise<Json> {
     try {
       return await this.attempt(method, request, timeoutMs);
     } catch (error) {

@@ -11,6 +11,7 @@ import { findEtcd } from './binary.ts';
 import { atEnd } from './cleanup.ts';
 import { Gateway } from './gateway.ts';
 import type { ClientTls } from './gateway.ts';
+import { patiently } from '../../../support/patience.js';
 
 /** Kills the process and removes its directory when this process ends without having stopped it, however it ends. */
 const WATCHDOG = 'read -r word; [ "$word" = stopped ] || { kill -9 "$1"; rm -rf "$2"; }';
@@ -102,7 +103,7 @@ export class NodeProcess {
 
   /** Waits until the process serves with a quorum. */
   async served(): Promise<void> {
-    const deadline = performance.now() + START_TIMEOUT_MS;
+    const deadline = performance.now() + patiently(START_TIMEOUT_MS);
     while (!(await this.isServing())) {
       if (this.child === undefined) throw new NotStarted(this.name, this.logTail());
       if (performance.now() > deadline) {
@@ -125,7 +126,7 @@ export class NodeProcess {
     const { pid } = this;
     process.kill(pid, 'SIGSTOP');
     // On a busy machine its threads run on for some milliseconds after the signal was sent.
-    const deadline = performance.now() + STOP_WITHIN_MS;
+    const deadline = performance.now() + patiently(STOP_WITHIN_MS);
     while (!isStopped(pid)) {
       if (performance.now() > deadline) throw new Error(`${this.name} does not stop`);
       Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1);

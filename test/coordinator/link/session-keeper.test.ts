@@ -219,7 +219,7 @@ describe('opening', () => {
     keeper.open();
     await rig.clock.advance(100);
     expect(rig.store.liveSessions).toHaveLength(1);
-    keeper.abandon('denied');
+    keeper.stopRenewing();
     await rig.clock.advance(5_000);
     expect(told).toEqual([]);
     expect(keeper.id).toBeNull();

@@ -36,7 +36,7 @@ interface Path {
   /** What it does; `bound` writes what hangs on a session. */
   readonly kind: 'read' | 'write' | 'bound' | 'open' | 'renew' | 'close';
   /** Makes the worker make the call, where it does not do so by itself. */
-  provoke?(fleet: AnyFleet): Promise<void>;
+  provoke?(fleet: AnyFleet): unknown;
 }
 
 const listing = (kind: string) => (fleet: AnyFleet) => isRead(`${fleet.keys.root}${kind}`);

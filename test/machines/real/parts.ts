@@ -1,5 +1,6 @@
 /** The parts of a worker that run charts. A chart that hangs on an input has a part for each. */
 import type { ChartName } from '../../../machines/index.ts';
+import { followPart } from './follow-part.ts';
 import { leaderPart } from './leader-part.ts';
 import type { Part } from './part.ts';
 import { peerPart } from './peer-part.ts';
@@ -17,7 +18,7 @@ export const PARTS: Readonly<Record<ChartName, readonly Part[]>> = {
   session: [],
   departure: [],
   link: [],
-  follow: [],
+  follow: [plain(followPart)],
   peer: [plain(peerPart(10_000)), plain(peerPart(0))],
   writing: [plain(writingPart)],
 };

@@ -2,6 +2,7 @@
 import type { ChartName } from '../../../machines/index.ts';
 import { followPart } from './follow-part.ts';
 import { leaderPart } from './leader-part.ts';
+import { linkPart } from './link-part.ts';
 import type { Part } from './part.ts';
 import { peerPart } from './peer-part.ts';
 import { presencePart } from './presence-part.ts';
@@ -17,7 +18,7 @@ export const PARTS: Readonly<Record<ChartName, readonly Part[]>> = {
   presence: [plain(presencePart)],
   session: [],
   departure: [],
-  link: [],
+  link: [plain(linkPart)],
   follow: [plain(followPart)],
   peer: [plain(peerPart(10_000)), plain(peerPart(0))],
   writing: [plain(writingPart)],

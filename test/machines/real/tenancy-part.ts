@@ -457,7 +457,8 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       const isOver = await stage.until(() => world.shown() === undefined, 1_000);
       return say(isOver && !world.isLeased, 'what was decided last is not written');
     }
-    if (last.hasTag('mayCommit')) return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
+    if (last.hasTag('mayCommit'))
+      return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
     return [
       ...say(outcome === 'E_FENCED' || outcome === 'E_STOPPED', `a commit was ${outcome}`),
       ...say(now !== '1000', `a commit wrote ${now} over ${before}`),

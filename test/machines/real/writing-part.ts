@@ -74,17 +74,23 @@ class WritingWorld implements World {
     const timers = new TimerSet(this.clock);
     const mailbox = new Mailbox(() => undefined, crash);
     const charts = new ChartHost(timers, (transition) => this.feed.push(transition), crash);
-    const gate = new StoreGate(this.held, timers, { opTimeoutMs: TIMEOUT_MS, root: '', leaderKey: 'leader' });
-    return new Batcher({ gate, clock: timers, mailbox, charts, isEphemeral: () => false }, (resend) =>
-      writingMachine.provide({
-        actions: {
-          resendBatch: ({ context }) => {
-            mailbox.post(() => {
-              resend(context.lane);
-            });
+    const gate = new StoreGate(this.held, timers, {
+      opTimeoutMs: TIMEOUT_MS,
+      root: '',
+      leaderKey: 'leader',
+    });
+    return new Batcher(
+      { gate, clock: timers, mailbox, charts, isEphemeral: () => false },
+      (resend) =>
+        writingMachine.provide({
+          actions: {
+            resendBatch: ({ context }) => {
+              mailbox.post(() => {
+                resend(context.lane);
+              });
+            },
           },
-        },
-      }),
+        }),
     );
   }
 

@@ -5,30 +5,35 @@ import type { Range } from '../../../src/store/port.ts';
 import { chartOf } from '../drive.ts';
 import type { Replace } from './chart-probe.ts';
 import type { Gate } from './held-store.ts';
-import { type Part, say, type World } from './part.ts';
+import { type Part, say, type Unreachable, type World } from './part.ts';
 import { Stage } from './stage.ts';
 
-/** Operators' wishes: what is known of them shows in the status. */
-const RANGE = 'control/';
+/** What all workers follow, here operators' wishes, as they show in the status; and what a leader does. */
+type Name = 'control/' | 'assign/';
 const CHECK_MS = 5_000;
 /** An event that is late by this much is as good as lost. */
 const NEVER_MS = 1_000_000;
 
 class FollowWorld implements World {
-  readonly id = RANGE;
+  readonly id: Name;
   readonly stage: Stage;
   readonly readings: Gate;
   /** What operators want now. */
   isPaused = false;
   #denial: { remove(): void } | null = null;
 
-  constructor(replace: Replace | undefined) {
+  constructor(name: Name, replace: Replace | undefined) {
+    this.id = name;
     this.stage = new Stage({ config: { reconcileIntervalMs: CHECK_MS }, replace });
     const { keys, hand, held } = this.stage;
     this.readings = held.gate((call) => call.kind === 'read' && this.#isAbout(call));
     this.readings.shut();
     hand.plan();
-    hand.lead();
+    if (!this.isLeaders) hand.lead();
+  }
+
+  get isLeaders(): boolean {
+    return this.id === 'assign/';
   }
 
   get probe() {
@@ -44,23 +49,33 @@ class FollowWorld implements World {
   }
 
   shown(): string | undefined {
-    return this.stage.worker.status().watches.find(({ range }) => range === RANGE)?.state;
+    const shown = this.stage.worker.status().watches.find(({ range }) => range === this.id);
+    // The status shows what all workers follow.
+    return this.isLeaders ? this.probe.find('follow', this.id)?.running.state : shown?.state;
   }
 
   inject(event: AnyEventObject): void {
-    this.stage.inject('follow', RANGE, event);
+    this.stage.inject('follow', this.id, event);
   }
 
   /** The operator changes his mind. */
   wish(): void {
     const { hand, keys } = this.stage;
     this.isPaused = !this.isPaused;
-    if (this.isPaused) hand.wish(keys.paused);
+    if (this.isLeaders) hand.assign('nobody', this.isPaused ? [] : ['s1']);
+    else if (this.isPaused) hand.wish(keys.paused);
     else hand.remove(keys.paused);
   }
 
   get isKnown(): boolean {
-    return this.stage.worker.status().isPaused === this.isPaused;
+    return this.isLeaders || this.stage.worker.status().isPaused === this.isPaused;
+  }
+
+  /** It is followed no more: the worker leaves, or leads no more. */
+  end(): void {
+    const { worker, hand, keys } = this.stage;
+    if (this.isLeaders) hand.remove(keys.leader);
+    else void worker.stop();
   }
 
   /** Lets something happen that the watch does not tell in time. */
@@ -109,7 +124,7 @@ class FollowWorld implements World {
   }
 
   #isIt(range: Range): boolean {
-    return 'prefix' in range && range.prefix === this.stage.keys.root + RANGE;
+    return 'prefix' in range && range.prefix === this.stage.keys.root + this.id;
   }
 }
 
@@ -121,99 +136,118 @@ const isWatched = ({ watches }: FollowWorld): string[] =>
 const isUnwatched = ({ watches }: FollowWorld): string[] =>
   say(watches === 0, `${watches} watches are open still`);
 
-export const followPart: Part<FollowWorld, null> = {
-  chart: chartOf('follow'),
-  input: { range: RANGE },
-  model: null,
-  isPossible: ({ type }, state) => type !== 'watch.compacted' || !state.matches('refused'),
+/** How the last listing came about; a path ends with one that came after failures. */
+type Model = 'at once' | 'failed' | 'after failures';
 
-  async begin(_, replace) {
-    const world = new FollowWorld(replace);
-    world.stage.start();
-    await world.until(() => world.probe.find('follow', RANGE) !== undefined);
-    return world;
-  },
+function next(model: Model, { type }: AnyEventObject): Model {
+  if (type === 'listing.failed') return 'failed';
+  return type === 'listing.arrived' && model === 'failed' ? 'after failures' : model;
+}
 
-  executors: {
-    'listing.arrived': ({ readings }) => {
-      readings.pass();
-    },
-    'listing.failed': ({ readings }) => {
-      readings.lose('E_STORE_UNREACHABLE');
-    },
-    'listing.due': () => undefined,
-    'watch.compacted': (world) => {
-      world.forget();
-    },
-    'watch.refused': (world) => {
-      world.refuse();
-    },
-    'watch.accepted': (world) => {
-      world.wish();
-      world.accept();
-    },
-    'check.due': (world) => {
-      world.wishUnheard();
-    },
-    'check.passed': ({ readings }) => {
-      readings.pass();
-    },
-    'check.failed': ({ readings }) => {
-      readings.lose('E_STORE_UNREACHABLE');
-    },
-    'store.reset': (world) => {
-      world.replaceStore();
-    },
-    'follow.closed': ({ stage }) => {
-      void stage.worker.stop();
-    },
-  },
-
-  promises: {
-    listing: (world) => [...isReading(world), ...isUnwatched(world)],
-    pausing: (world) => [
-      ...say(world.readings.waiting === 0, 'it reads without a pause'),
-      ...isUnwatched(world),
-    ],
-    watching: (world) => isWatched(world),
-    'watching.quiet': async (world, last) => {
-      const cameBy = world.probe.steps.findLast(
-        ({ of }) => of.chart === 'follow' && of.id === RANGE,
-      );
-      const isVerified = cameBy?.event.type !== 'check.failed';
-      const before = say(!isVerified || world.isKnown, 'it does not know what it has read');
-      if (!isVerified) return before;
-      world.wish();
-      await world.stage.clock.settle();
-      return [
-        ...before,
-        ...say(world.isKnown, `it did not hear a change in ${String(last.value)}`),
-      ];
-    },
-    'watching.checking': isReading,
-    refused: async (world) => {
-      const { failing } = world.stage.worker.status();
-      return say(
-        failing.some(({ call }) => call === `watch ${RANGE}`),
-        'nobody is told that the watch is refused',
-      );
-    },
-    closed: (world) => [
-      ...isUnwatched(world),
-      ...say(world.stage.worker.status().requestsInFlight === 0, 'something is on its way'),
-    ],
-  },
-
-  unreachable: [
-    {
-      transition: 'refused on watch.compacted -> listing',
-      why: 'A store takes the watch again before it can tell that history is gone.',
-      path: [{ type: 'listing.arrived' }, { type: 'watch.refused' }],
-      event: { type: 'watch.compacted' },
-    },
-  ],
-
-  /** Checks come by themselves, and are ignored where nothing is watched. */
-  mayFollow: ({ type }, state: AnyMachineSnapshot) =>
-    type === 'check.due' && !state.matches({ watching: 'quiet' }),
+const UNREACHABLE: Unreachable = {
+  transition: 'refused on watch.compacted -> listing',
+  why: 'A store takes the watch again before it can tell that history is gone.',
+  path: [{ type: 'listing.arrived' }, { type: 'watch.refused' }],
+  event: { type: 'watch.compacted' },
 };
+
+export function followPart(name: Name): Part<FollowWorld, Model> {
+  return {
+    chart: chartOf('follow'),
+    input: { range: name },
+    model: 'at once',
+    next,
+    isPossible: ({ type }, state, model) => {
+      if (model === 'after failures') return false;
+      // A term does not outlive its store.
+      if (type === 'store.reset') return name !== 'assign/';
+      return type !== 'watch.compacted' || !state.matches('refused');
+    },
+
+    async begin(_, replace) {
+      const world = new FollowWorld(name, replace);
+      world.stage.start();
+      await world.until(() => world.probe.find('follow', name) !== undefined);
+      return world;
+    },
+
+    executors: {
+      'listing.arrived': ({ readings }) => {
+        readings.pass();
+      },
+      'listing.failed': ({ readings }) => {
+        readings.lose('E_STORE_UNREACHABLE');
+      },
+      'listing.due': () => undefined,
+      'watch.compacted': (world) => {
+        world.forget();
+      },
+      'watch.refused': (world) => {
+        world.refuse();
+      },
+      'watch.accepted': (world) => {
+        world.wish();
+        world.accept();
+      },
+      'check.due': (world) => {
+        world.wishUnheard();
+      },
+      'check.passed': ({ readings }) => {
+        readings.pass();
+      },
+      'check.failed': ({ readings }) => {
+        readings.lose('E_STORE_UNREACHABLE');
+      },
+      'store.reset': (world) => {
+        world.replaceStore();
+      },
+      'follow.closed': (world) => {
+        world.end();
+      },
+    },
+
+    promises: {
+      listing: (world) => [...isReading(world), ...isUnwatched(world)],
+      pausing: (world) => [
+        ...say(world.readings.waiting === 0, 'it reads without a pause'),
+        ...isUnwatched(world),
+      ],
+      watching: (world) => isWatched(world),
+      'watching.quiet': async (world, last) => {
+        const cameBy = world.probe.steps.findLast(
+          ({ of }) => of.chart === 'follow' && of.id === name,
+        );
+        const isVerified = cameBy?.event.type !== 'check.failed';
+        const before = say(!isVerified || world.isKnown, 'it does not know what it has read');
+        if (!isVerified) return before;
+        world.wish();
+        await world.stage.clock.settle();
+        return [
+          ...before,
+          ...say(world.isKnown, `it did not hear a change in ${String(last.value)}`),
+        ];
+      },
+      'watching.checking': isReading,
+      refused: async (world) => {
+        const { failing } = world.stage.worker.status();
+        return say(
+          failing.some(({ call }) => call === `watch ${name}`),
+          'nobody is told that the watch is refused',
+        );
+      },
+      closed: (world) => [
+        ...isUnwatched(world),
+        ...say(
+          world.isLeaders || world.stage.worker.status().requestsInFlight === 0,
+          'something is on its way',
+        ),
+      ],
+    },
+
+    unreachable: name === 'control/' ? [UNREACHABLE] : [],
+
+    /** Checks come by themselves, and are ignored where nothing is watched. */
+    mayFollow: ({ type }, state: AnyMachineSnapshot) =>
+      type === 'check.due' && !state.matches({ watching: 'quiet' }),
+  };
+}

@@ -102,8 +102,9 @@ function passing(machine: AnyStateMachine, node: AnyStateNode, side: 'entry' | '
 
 /** Another state beside the source, or the first one of the chart. */
 function elsewhereOf(machine: AnyStateMachine, node: AnyStateNode, target?: string): string {
+  const there = target?.split('.').at(-1);
   const siblings = Object.keys(node.parent!.states).filter(
-    (one) => one !== node.key && one !== target,
+    (one) => one !== node.key && one !== there,
   );
   return siblings.at(-1) ?? `#${machine.id}.${Object.keys(machine.states)[0]}`;
 }

@@ -19,9 +19,9 @@ export const PARTS: Readonly<Record<ChartName, readonly Part[]>> = {
   leader: [plain(leaderPart)],
   presence: [plain(presencePart)],
   session: [plain(sessionPart('worker')), plain(sessionPart('leader'))],
-  departure: [plain(departurePart)],
+  departure: [plain(departurePart('stopped')), plain(departurePart('failed'))],
   link: [plain(linkPart)],
-  follow: [plain(followPart)],
+  follow: [plain(followPart('control/')), plain(followPart('assign/'))],
   peer: [plain(peerPart(10_000)), plain(peerPart(0))],
   writing: [plain(writingPart)],
 };

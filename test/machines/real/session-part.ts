@@ -68,6 +68,26 @@ class SessionWorld implements World {
     this.#blockedMs += TTL_MS;
   }
 
+  /** The timer that was armed last fires when it should, and neither earlier nor later. */
+  async expectTimer(): Promise<void> {
+    const { event } = this.probe.steps.at(-1)!;
+    const delayMs = (event['renewMs'] ?? event['pauseMs']) as number;
+    const { length } = this.probe.steps;
+    await this.clock.advance(Math.ceil(delayMs) - 1);
+    if (this.probe.steps.length > length) throw new Error(`the timer came before ${delayMs} ms`);
+    await this.clock.advance(1);
+    if (this.probe.steps.length === length) throw new Error(`no timer came in ${delayMs} ms`);
+  }
+
+  /** Times that the session was open for somebody who wanted it. */
+  get answers(): number {
+    return this.probe.steps.filter(
+      ({ event, before }) =>
+        event.type === 'opening.granted' ||
+        (event.type === 'session.wanted' && before.matches('open')),
+    ).length;
+  }
+
   get isLive(): boolean {
     const { id } = this.keeper;
     return id !== null && this.store.liveSessions.includes(id);
@@ -106,28 +126,35 @@ class SessionWorld implements World {
   }
 }
 
-/** What is asked of the store. */
-type Model = 'asked' | 'pausing' | 'at rest';
+/** What is asked of the store. A path ends with a pause that was left before its time, or with the timer after an answer. */
+type Model = 'asked' | 'pausing' | 'at rest' | Renewed | Over;
+type Renewed = 'renewed' | 'renewed late';
+type Over = 'over' | `over, ${Renewed}`;
 
 function next(model: Model, { type }: AnyEventObject, before: AnyMachineSnapshot): Model {
   switch (type) {
     case 'session.wanted':
       return before.matches('open') ? model : 'asked';
+    case 'renewal.due':
+      return model === 'renewed' || model === 'renewed late' ? `over, ${model}` : 'asked';
     case 'opening.late':
     case 'opening.due':
-    case 'renewal.due':
       return 'asked';
     case 'store.reset':
       return before.matches('opening') ? 'asked' : 'at rest';
     case 'opening.failed':
     case 'renewal.failed':
       return 'pausing';
+    case 'renewal.answered':
+      return before.matches({ open: 'late' }) ? 'renewed late' : 'renewed';
     default:
-      return 'at rest';
+      return model === 'pausing' ? 'over' : 'at rest';
   }
 }
 
 function isPossible({ type }: AnyEventObject, state: AnyMachineSnapshot, model: Model): boolean {
+  if (model.startsWith('over')) return false;
+  if (model.startsWith('renewed')) return type === 'renewal.due';
   switch (type) {
     case 'opening.granted':
     case 'opening.late':
@@ -152,6 +179,10 @@ const isOpen = (world: SessionWorld): string[] => [
   ...say(world.isLive, 'there is no such session in the store'),
   ...say(world.keeper.isValid(), 'it is not believed in'),
   ...say(world.last === 'opened', `who wanted it was told ${world.last} last`),
+  ...say(
+    world.told.filter((word) => word === 'opened').length === world.answers,
+    'who wants it is not told that it is open',
+  ),
 ];
 
 /** What a session that is over is told as, by the event that ended it; nothing when it had not been opened. */
@@ -219,8 +250,8 @@ export function sessionPart(of: 'worker' | 'leader'): Part<SessionWorld, Model> 
       'opening.failed': ({ opens }) => {
         opens.lose('E_OUTCOME_UNKNOWN');
       },
-      'opening.due': () => undefined,
-      'renewal.due': () => undefined,
+      'opening.due': (world) => world.expectTimer(),
+      'renewal.due': (world) => world.expectTimer(),
       'renewal.answered': ({ renewals }) => {
         renewals.pass();
       },
@@ -260,8 +291,10 @@ export function sessionPart(of: 'worker' | 'leader'): Part<SessionWorld, Model> 
         ];
       },
       opening: (world) => {
-        const hasFailed = cameBy(world).type === 'opening.failed';
+        const { type } = cameBy(world);
+        const hasFailed = type === 'opening.failed';
         return [
+          ...say(type !== 'opening.late' || world.closings.waiting > 0, 'what came late is kept'),
           ...isWell(world),
           ...say(world.keeper.id === null, 'there is a session'),
           ...say(hasFailed || world.opens.waiting > 0, 'nothing is asked for'),
@@ -272,8 +305,11 @@ export function sessionPart(of: 'worker' | 'leader'): Part<SessionWorld, Model> 
       'open.kept': (world) => say(world.renewals.waiting === 0, 'it is renewed without need'),
       'open.renewing': (world) => say(world.renewals.waiting === 1, 'it is not renewed'),
       'open.late': (world) => {
-        const isAgain = cameBy(world).type === 'renewal.due';
-        return say(!isAgain || world.renewals.waiting === 1, 'it is not renewed again');
+        const timers = world.probe.find('session', world.id)!.timers();
+        return say(
+          world.renewals.waiting === 1 || timers.includes('renewal.due'),
+          'it is not renewed again',
+        );
       },
       'open.lapsing': () => [],
       closing: (world) => [

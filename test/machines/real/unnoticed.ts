@@ -4,6 +4,10 @@ import type { ChartName } from '../../../machines/index.ts';
 const NEVER_TWICE = 'The worker never arms it twice; paths.test.ts shows it on the chart alone.';
 const TOLD_ANYWAY =
   'A presence that changed is an input that changed, whatever became of the peer.';
+const HAS_FIRED = 'What failed was sent when the timer fired: none runs.';
+const NOT_WATCHED =
+  'Nothing is watched there, and what a reading brings later is dropped with its worker or its term.';
+const WATCH_OVER = 'The store has ended the watch itself.';
 const NOT_ANNOUNCED = 'Nothing is announced that could be marked.';
 const ENDS_AT_ONCE = 'Without a session it has left at once, and its timers with it.';
 
@@ -42,6 +46,22 @@ export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, strin
     'withheld on peer.announced -> present: leaves out noteMembership': TOLD_ANYWAY,
     'withheld on peer.parting -> gone: leaves out noteMembership': TOLD_ANYWAY,
     'gone on peer.announced -> present: leaves out noteMembership': TOLD_ANYWAY,
+  },
+  session: {
+    'open.late on renewal.failed stays: leaves out xstate.assign at 0':
+      'One pause is as long as the other.',
+    'open.late on renewal.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,
+    'opening on opening.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,
+  },
+  departure: {
+    'closing: its exit leaves out xstate.cancel at 0': 'The chart ends, and its timers with it.',
+  },
+  link: {},
+  follow: {
+    'listing on follow.closed -> closed: leaves out unwatch': NOT_WATCHED,
+    'pausing on follow.closed -> closed: leaves out unwatch': NOT_WATCHED,
+    'watching on store.reset -> listing: leaves out unwatch': WATCH_OVER,
+    'watching on watch.compacted -> listing: leaves out unwatch': WATCH_OVER,
   },
   writing: {
     'settling on batch.unanswered stays: leaves out xstate.cancel at 1': NEVER_TWICE,

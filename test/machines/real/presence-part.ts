@@ -1,178 +1,180 @@
 /** The presence of a real worker: probe, join, session and announcement against a store, up to having left. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { PresenceContext } from '../../../machines/presence/presence.events.ts';
-import { presenceCodec } from '../../../src/records/records.ts';
-import { looksAt } from '../../../src/store/faults.ts';
+import { activeIn } from '../coverage.ts';
 import { chartOf } from '../drive.ts';
-import { touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
-import { type Part, say, type World } from './part.ts';
-import { ME, Stage } from './stage.ts';
-
-const FAILURES_MAX = 2;
-
-class PresenceWorld implements World {
-  readonly id = ME;
-  readonly stage: Stage;
-  readonly probes: Gate;
-  readonly joins: Gate;
-  readonly opens: Gate;
-  readonly announcements: Gate;
-  readonly leaves: Gate;
-  /** A worker is on its way out until its session is closed. */
-  readonly closings: Gate;
-  /** Splits whose handlers are said to outlive their tenancies. */
-  readonly outlived: string[] = [];
-  failure: unknown = null;
-
-  constructor(replace: Replace | undefined) {
-    this.stage = new Stage({ config: { startupMaxAttempts: FAILURES_MAX }, replace });
-    const { keys, hand, held, worker } = this.stage;
-    this.probes = held.gate(touches({ puts: [`${keys.root}probe/`] }));
-    const isJoin = looksAt((key) => key === keys.leader) as (call: unknown) => boolean;
-    this.joins = held.gate(
-      (call) =>
-        call.kind === 'read' &&
-        'keys' in call.range &&
-        call.range.keys.includes(keys.plan) &&
-        isJoin(call),
-    );
-    this.opens = held.gate(({ kind }) => kind === 'openSession');
-    this.announcements = held.gate(touches({ puts: [keys.presence(ME)] }));
-    this.leaves = held.gate(touches({ deletes: [keys.presence(ME)] }));
-    this.closings = held.gate(({ kind }) => kind === 'closeSession');
-    hand.plan();
-    hand.lead();
-    worker.verdict().catch((error: unknown) => (this.failure = error));
-  }
-
-  get probe() {
-    return this.stage.probe;
-  }
-
-  get feed() {
-    return this.stage.feed;
-  }
-
-  until(condition: () => boolean): Promise<boolean> {
-    return this.stage.until(condition);
-  }
-
-  shown(): string | undefined {
-    return this.stage.worker.status().presence;
-  }
-
-  inject(event: AnyEventObject): void {
-    this.stage.inject('presence', ME, event);
-  }
-
-  /** What the fleet sees of this worker. */
-  get presence() {
-    const entry = this.stage.entry(this.stage.keys.presence(ME));
-    const decoded = presenceCodec.decode(entry?.value ?? '');
-    return decoded.kind === 'record' ? { ...decoded.record, session: entry!.session } : null;
-  }
-
-  /** Lets announcements through until everything has settled. */
-  async letAnnounce(): Promise<void> {
-    // One that was lost goes out again by itself.
-    await this.stage.until(() => this.announcements.waiting > 0, 150);
-    this.announcements.open();
-    await this.stage.clock.settle();
-    this.announcements.shut();
-  }
-}
+import { type Part, say, type Unreachable } from './part.ts';
+import { FAILURES_MAX, PresenceWorld } from './presence-world.ts';
+import { ME } from './stage.ts';
 
 /** What the worker waits for. */
 interface Model {
-  readonly awaits: 'step' | 'session' | 'announcement' | null;
+  /** Something was asked of the store, and is not answered. */
+  readonly isAsked: boolean;
   /** A failed try is about to be repeated. */
   readonly isPausing: boolean;
-  readonly hasSession: boolean;
+  /** The job was joined: from then on it is followed. */
+  readonly isFollowing: boolean;
+  /** It was in the fleet, and so has a name to take out of it before its session is closed. */
   readonly hasLanded: boolean;
+  /** Leaving: the announcement on its way was made before. */
+  readonly isStale: boolean;
+  /** It has failed for good, and is on its way out by itself. */
+  readonly hasFailed: boolean;
 }
 
-const BEGIN: Model = { awaits: 'step', isPausing: false, hasSession: false, hasLanded: false };
+const BEGIN: Model = {
+  isAsked: true,
+  isPausing: false,
+  isFollowing: false,
+  hasLanded: false,
+  isStale: false,
+  hasFailed: false,
+};
 
-function next(model: Model, { type }: AnyEventObject, before: AnyMachineSnapshot): Model {
-  switch (type) {
-    case 'probe.passed':
-      return { ...model, awaits: 'step', isPausing: false };
+const ANNOUNCING = ['announcing.putting', 'present.updating', 'rejoining.putting'];
+const isIn = (state: AnyMachineSnapshot, names: readonly string[]): boolean =>
+  activeIn(state).some((name) => names.includes(name));
+/** What is announced is sent again by its lane, and a session asked for again by its keeper. */
+const isKeptOn = (state: AnyMachineSnapshot): boolean =>
+  isIn(state, [...ANNOUNCING, 'announcing.opening']);
+
+function next(model: Model, event: AnyEventObject, before: AnyMachineSnapshot): Model {
+  const asked = { ...model, isAsked: true, isPausing: false };
+  switch (event.type) {
     case 'job.joined':
-      return { ...model, awaits: 'session', isPausing: false };
-    case 'session.opened':
-      return { ...model, awaits: 'announcement', hasSession: true };
+      return { ...asked, isFollowing: true };
+    case 'job.planless':
+      return { ...model, isAsked: false, isPausing: true };
     case 'announcement.landed':
-      return { ...model, awaits: null, isPausing: false, hasLanded: true };
+      return { ...asked, isAsked: event['isCurrent'] === false, isStale: false, hasLanded: true };
+    case 'announcement.missed':
+      return { ...model, isAsked: true };
     case 'session.expired':
-      return { ...model, awaits: 'session', hasSession: false, isPausing: !model.hasLanded };
+      return { ...asked, isAsked: event['isDenied'] === false };
     case 'step.failed':
-      // An announcement is sent again by its lane.
-      return { ...model, awaits: model.hasSession ? 'announcement' : null, isPausing: true };
-    case 'step.retry': {
-      const awaits = before.matches('announcing')
-        ? model.hasSession
-          ? 'announcement'
-          : 'session'
-        : 'step';
-      return { ...model, awaits, isPausing: false };
-    }
+      return {
+        ...model,
+        isAsked: isKeptOn(before),
+        isPausing: !isIn(before, ['announcing.opening']),
+        hasFailed: isLastTry(before),
+      };
+    case 'step.denied':
+      return { ...model, isAsked: false, isPausing: false };
+    case 'worker.stopping':
+      return {
+        ...asked,
+        isAsked: model.hasLanded && (isIn(before, ANNOUNCING) || before.matches('present')),
+        isStale: isIn(before, ANNOUNCING),
+      };
     default:
-      return model;
+      return asked;
   }
 }
 
-const failuresIn = ({ context }: AnyMachineSnapshot): number =>
-  (context as PresenceContext).failures;
+function isLastTry(state: AnyMachineSnapshot): boolean {
+  const { failures } = state.context as { failures: number };
+  return !state.matches('present') && !state.matches('rejoining') && failures + 1 >= FAILURES_MAX;
+}
 
-function isPossible(
-  { type }: AnyEventObject,
-  snapshot: AnyMachineSnapshot,
-  { awaits, isPausing, hasSession, hasLanded }: Model,
-): boolean {
-  const isStarting = snapshot.matches('probing') || snapshot.matches('joining');
-  switch (type) {
-    case 'probe.passed':
-    case 'job.joined':
-      return awaits === 'step';
-    case 'session.opened':
-      return awaits === 'session';
-    case 'announcement.landed':
-      return awaits === 'announcement';
-    case 'step.failed':
-      return awaits !== null && !hasLanded && !isPausing;
+/** Refusals in a row that are of interest. */
+const REFUSALS_MAX = 1;
+const refusalsIn = (state: AnyMachineSnapshot): number =>
+  (state.context as { refusals: number }).refusals;
+
+function isPossible(event: AnyEventObject, state: AnyMachineSnapshot, model: Model): boolean {
+  if (state.matches('parting')) return isPossibleOnTheWayOut(event, model);
+  if (model.hasFailed) return event.type === 'worker.stopping';
+  switch (event.type) {
     case 'step.retry':
-      return isPausing;
+      return model.isPausing;
     case 'session.expired':
-      // Before the first announcement a lost session is a failed try too; the last one would end the startup.
+      // The write that finds out is a failed try, and the last one would end the startup.
+      if (event['isDenied'] === false) return !isLastTry(state);
+      return state.matches('present') && refusalsIn(state) < REFUSALS_MAX;
+    // A session that is open ends first.
+    case 'store.reset':
       return (
-        hasSession &&
-        (snapshot.matches('present') || awaits === 'announcement') &&
-        (hasLanded || failuresIn(snapshot) === 0)
+        model.isFollowing &&
+        isIn(state, ['joining', 'announcing.opening', 'rejoining.joining', 'rejoining.opening'])
       );
-    case 'fatal.raised':
-      // The first reason to leave counts.
-      return !snapshot.matches('parting') && (!isStarting || awaits === 'step');
-    default:
+    // Whoever is refused on its way in is ended by the link, which hears of it first.
+    case 'step.denied':
+      return state.matches('rejoining') && model.isAsked && refusalsIn(state) < REFUSALS_MAX;
+    case 'announcement.due':
+    case 'presence.deleted':
+    case 'rejoin.due':
+    case 'worker.stopping':
       return true;
+    default:
+      return model.isAsked;
   }
 }
 
-/** Who had announced itself is seen to leave, while its session lasts. */
-async function expectParting(world: PresenceWorld): Promise<void> {
-  const hasLanded = world.probe.steps.some(({ event }) => event.type === 'announcement.landed');
-  if (!hasLanded || world.stage.worker.status().sessionLeftMs === 0) return;
-  // One may be under way that was built before.
-  await world.letAnnounce();
-  await world.letAnnounce();
-  if (world.presence?.parting !== true) throw new Error('it is not announced as parting');
+function isPossibleOnTheWayOut(event: AnyEventObject, model: Model): boolean {
+  if (event.type === 'departure.finished') return event['hasFailed'] === model.hasFailed;
+  return (
+    event.type === 'announcement.landed' && model.isAsked && event['isCurrent'] !== model.isStale
+  );
 }
+
+const isOut = ({ presence }: PresenceWorld): string[] => say(presence === null, 'it is announced');
+
+const holdsNothing = ({ stage }: PresenceWorld): string[] => [
+  ...say(stage.worker.status().tenancies.length === 0, 'it holds something'),
+  ...say(stage.worker.status().sessionLeftMs === 0, 'it believes in a session'),
+];
+
+const isPut = async (world: PresenceWorld): Promise<string[]> => [
+  ...say(world.stage.worker.status().tenancies.length === 0, 'it holds something'),
+  ...say(await world.isAnnouncing(), 'nothing is announced'),
+];
+
+const PROBED = [{ type: 'probe.passed' }];
+const JOINED = [...PROBED, { type: 'job.joined' }];
+const OPENED = [...JOINED, { type: 'session.opened' }];
+const PRESENT = [...OPENED, { type: 'announcement.landed', isCurrent: true }];
+const ENDS_FIRST = 'The session ends first, and that is heard first.';
+const UNREACHABLE: readonly Unreachable[] = [
+  ...Object.entries({
+    probing: [],
+    joining: PROBED,
+    'announcing.opening': JOINED,
+    'announcing.putting': OPENED,
+  }).map(([state, path]) => ({
+    transition: `${state} on step.denied stays`,
+    why: 'The link ends a starting worker that is refused, and hears of it first.',
+    path,
+    event: { type: 'step.denied' },
+  })),
+  {
+    transition: 'probing on store.reset -> probing',
+    why: 'Nothing is followed before the job was joined.',
+    path: [],
+    event: { type: 'store.reset' },
+  },
+  {
+    transition: 'present on store.reset -> rejoining.joining',
+    why: ENDS_FIRST,
+    path: PRESENT,
+    event: { type: 'store.reset' },
+  },
+  {
+    transition: 'rejoining.putting on store.reset -> rejoining.joining',
+    why: ENDS_FIRST,
+    path: [...PRESENT, { type: 'session.expired', isDenied: false }, { type: 'session.opened' }],
+    event: { type: 'store.reset' },
+  },
+];
 
 export const presencePart: Part<PresenceWorld, Model> = {
   chart: chartOf('presence'),
   input: { instance: ME, failuresMax: FAILURES_MAX },
   model: BEGIN,
+  payloads: {
+    'announcement.landed': [{ isCurrent: true }, { isCurrent: false }],
+    'session.expired': [{ isDenied: false }, { isDenied: true }],
+    'departure.finished': [{ hasFailed: false }, { hasFailed: true }],
+  },
   next,
   isPossible,
 
@@ -190,100 +192,82 @@ export const presencePart: Part<PresenceWorld, Model> = {
     'probe.passed': ({ probes }) => {
       probes.open();
     },
-    'job.joined': ({ joins, opens, closings, leaves }) => {
-      opens.shut();
-      leaves.shut();
-      closings.shut();
+    'job.joined': ({ stage, joins, opens, leaves, closings }) => {
+      if (stage.entry(stage.keys.plan) === undefined) stage.hand.plan();
+      for (const gate of [opens, leaves, closings]) gate.shut();
+      joins.pass();
+    },
+    'job.planless': ({ stage, joins }) => {
+      stage.hand.remove(stage.keys.plan);
       joins.pass();
     },
     'session.opened': async ({ stage, opens }) => {
       await stage.until(() => opens.waiting > 0);
       opens.pass();
     },
-    'announcement.landed': (world) => world.letAnnounce(),
-    'announcement.due': async (world) => {
-      const split = `x${world.outlived.length}`;
-      world.outlived.push(split);
-      world.stage.worker.handlerOutlives(split);
-      await world.letAnnounce();
+    'announcement.landed': async (world, { isCurrent }) => {
+      if (isCurrent === false && world.shown() !== 'parting') world.haveMoreToSay();
+      await world.letLand();
     },
-    'presence.deleted': async (world) => {
-      world.stage.hand.remove(world.stage.keys.presence(ME));
-      await world.letAnnounce();
+    'announcement.missed': (world) => world.landAndVanish(),
+    'announcement.due': (world) => {
+      world.haveMoreToSay();
     },
-    'session.expired': async (world) => {
-      const { stage, announcements } = world;
-      if (world.shown() === 'announcing') {
-        // The write under it finds out.
-        await stage.until(() => announcements.waiting > 0, 150);
-        for (const session of stage.store.liveSessions) stage.store.expireSession(session);
-        announcements.pass();
-        return;
-      }
-      stage.client.partition();
-      await stage.until(() => world.shown() === 'rejoining');
-      stage.client.heal();
+    'presence.deleted': ({ stage }) => {
+      stage.hand.remove(stage.keys.presence(ME));
     },
-    'step.failed': ({ probes, joins, opens, announcements }) => {
-      probes.lose('E_OUTCOME_UNKNOWN');
-      joins.lose('E_STORE_UNREACHABLE');
-      opens.lose('E_STORE_UNREACHABLE');
-      announcements.lose('E_OUTCOME_UNKNOWN');
-    },
+    'session.expired': (world, { isDenied }) =>
+      isDenied === true ? world.refuse() : world.expireSession(),
+    'step.failed': (world) => world.fail('E_OUTCOME_UNKNOWN'),
+    'step.denied': (world) => world.fail('E_STORE_DENIED'),
     'step.retry': () => undefined,
-    'worker.stopping': ({ stage }) => {
-      void stage.worker.stop();
+    'rejoin.due': () => undefined,
+    'store.reset': (world) => {
+      world.replaceStore();
+    },
+    // What has failed for good leaves by itself.
+    'worker.stopping': ({ stage, failure }) => {
+      if (failure === null) void stage.worker.stop();
     },
     'departure.finished': async (world) => {
-      await expectParting(world);
+      await world.expectParting();
       world.leaves.open();
       world.closings.open();
-    },
-    'fatal.raised': async (world) => {
-      const { stage, probes, joins } = world;
-      probes.lose('E_STORE_UNSUPPORTED');
-      stage.hand.plan({ fingerprint: 'another' });
-      joins.pass();
-      await stage.clock.settle();
     },
   },
 
   promises: {
-    probing: ({ presence }) => say(presence === null, 'it is announced'),
-    joining: ({ presence }) => say(presence === null, 'it is announced'),
-    announcing: ({ stage }) => {
-      const { tenancies, sessionLeftMs, lanes } = stage.worker.status();
-      return [
-        ...say(tenancies.length === 0, 'it holds something'),
-        ...say(sessionLeftMs === 0 || lanes.some(({ items }) => items > 0), 'nothing is announced'),
-      ];
-    },
-    present: ({ stage, presence, outlived }) => [
-      ...say(presence?.nonce === stage.worker.status().nonce, 'it is not announced'),
-      ...say(presence?.parting === false, 'it is announced as parting'),
-      ...say(
-        presence !== null && stage.store.liveSessions.includes(presence.session!),
+    probing: isOut,
+    joining: isOut,
+    'announcing.opening': (world) => [...isOut(world), ...holdsNothing(world)],
+    'announcing.putting': isPut,
+    present: ({ stage, presence }) =>
+      say(
+        presence === null || stage.store.liveSessions.includes(presence.session!),
         'it hangs on no live session',
       ),
+    'present.announced': ({ stage, presence, outlived }) => [
+      ...say(presence?.nonce === stage.worker.status().nonce, 'it is not announced'),
+      ...say(presence?.parting === false, 'it is announced as parting'),
       ...say(
         outlived.every((split) => presence?.refuses.includes(split as never)),
         'what it refuses is not said',
       ),
     ],
-    rejoining: ({ stage }) => [
-      ...say(stage.worker.status().sessionLeftMs === 0, 'it still believes in its session'),
-      ...say(
-        stage.events.some(({ type }) => type === 'sessionLost'),
-        'nobody was told',
-      ),
+    'present.updating': isPut,
+    'rejoining.joining': holdsNothing,
+    'rejoining.opening': holdsNothing,
+    'rejoining.putting': isPut,
+    'rejoining.barred': (world) => [
+      ...say(world.stage.worker.status().tenancies.length === 0, 'it holds something'),
+      ...say(world.joins.waiting === 0, 'it does not wait'),
     ],
     // Without a session nothing can be announced; what hangs on the old one goes with it.
-    parting: ({ presence, announcements, stage }) =>
+    parting: async (world) =>
       say(
-        presence === null ||
-          presence.parting ||
-          announcements.waiting > 0 ||
-          stage.worker.status().sessionLeftMs === 0,
+        world.presence?.parting !== false ||
+          world.stage.worker.status().sessionLeftMs === 0 ||
+          (await world.isAnnouncing()),
         'it is not announced as parting',
       ),
     departed: ({ stage, presence }) => [
@@ -296,21 +280,14 @@ export const presencePart: Part<PresenceWorld, Model> = {
     ],
   },
 
-  // Without a session leaving takes no time; a session that is open is told again; a write that is refused has failed.
-  mayFollow: ({ type }) => ['departure.finished', 'session.opened', 'step.failed'].includes(type),
+  /** Who has failed leaves, what is said on the way out lands, and without a session leaving takes no time. */
+  mayFollow: ({ type }, state) =>
+    ['departure.finished', 'worker.stopping'].includes(type) ||
+    (type === 'announcement.landed' && state.matches('parting')) ||
+    // One that was open before a refusal is told again.
+    (type === 'session.opened' && state.matches({ rejoining: 'opening' })) ||
+    // A write that is refused has failed; and while a session runs out what is announced waits.
+    (['step.failed', 'step.retry'].includes(type) && isIn(state, ANNOUNCING)),
 
-  unreachable: [
-    {
-      transition: 'parting on fatal.raised -> failed',
-      why: 'A worker that leaves already keeps its first reason: later errors are not told.',
-      path: [
-        { type: 'probe.passed' },
-        { type: 'job.joined' },
-        { type: 'session.opened' },
-        { type: 'announcement.landed' },
-        { type: 'worker.stopping' },
-      ],
-      event: { type: 'fatal.raised' },
-    },
-  ],
+  unreachable: UNREACHABLE,
 };

@@ -95,16 +95,11 @@ export class Stage {
     this.worker.start();
   }
 
-  /** Moves time on until `condition` holds; false when it does not within `withinMs`. */
-  async until(condition: () => boolean, withinMs = 20_000, stepMs = 10): Promise<boolean> {
-    const endMs = this.clock.nowMs() + withinMs;
+  /** Moves time on, from timer to timer, until `condition` holds; false when it does not within `withinMs`. */
+  async until(condition: () => boolean, withinMs = 20_000): Promise<boolean> {
+    const holds = await this.clock.until(condition, withinMs);
     await this.clock.settle();
-    while (!condition()) {
-      if (this.clock.nowMs() >= endMs) return false;
-      await this.clock.advance(stepMs);
-    }
-    await this.clock.settle();
-    return true;
+    return holds;
   }
 
   /** The entry at `key` now. */

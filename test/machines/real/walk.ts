@@ -141,8 +141,9 @@ class Walker<W extends World, Model> {
     for (const [index, event] of path.entries()) {
       if (this.fault !== null) return;
       // What came by itself may have been the next event.
-      if (this.#extras.includes(classOf(event))) {
-        this.#extras = [];
+      const place = this.#extras.indexOf(classOf(event));
+      if (place >= 0) {
+        this.#extras.splice(0, place + 1);
         continue;
       }
       if (!this.#isEnabled(event)) {

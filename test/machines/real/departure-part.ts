@@ -11,6 +11,7 @@ import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from './stage.ts';
 
 class DepartureWorld implements World {
   readonly id = ME;
+  readonly why: StopReport['reason'];
   readonly stage: Stage;
   readonly endings: Gate;
   readonly leaves: Gate;
@@ -20,10 +21,8 @@ class DepartureWorld implements World {
   /** When it was asked to leave, and when the drain was over. */
   askedAtMs = 0;
 
-  constructor(
-    readonly why: StopReport['reason'],
-    replace: Replace | undefined,
-  ) {
+  constructor(why: StopReport['reason'], replace: Replace | undefined) {
+    this.why = why;
     this.stage = new Stage({ replace });
     const { keys, hand, held } = this.stage;
     this.endings = held.gate(touches({ deletes: [keys.lease(SPLIT)] }));

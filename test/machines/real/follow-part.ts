@@ -25,7 +25,7 @@ class FollowWorld implements World {
   constructor(name: Name, replace: Replace | undefined) {
     this.id = name;
     this.stage = new Stage({ config: { reconcileIntervalMs: CHECK_MS }, replace });
-    const { keys, hand, held } = this.stage;
+    const { hand, held } = this.stage;
     this.readings = held.gate((call) => call.kind === 'read' && this.#isAbout(call));
     this.readings.shut();
     hand.plan();

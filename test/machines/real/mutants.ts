@@ -95,9 +95,13 @@ function passing(machine: AnyStateMachine, node: AnyStateNode, side: 'entry' | '
       const target = (transition.target as AnyStateNode[] | undefined)?.[0];
       return side === 'entry'
         ? target === node
-        : transition.source === node && target !== undefined;
+        : isWithin(node, transition.source) && target !== undefined;
     })
     .map(transitionName);
+}
+
+function isWithin(node: AnyStateNode, outer: AnyStateNode): boolean {
+  return node === outer || (node.parent !== undefined && isWithin(node.parent, outer));
 }
 
 /** Another state beside the source, or the first one of the chart. */

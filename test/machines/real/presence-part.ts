@@ -12,6 +12,8 @@ interface Model {
   readonly isAsked: boolean;
   /** A failed try is about to be repeated. */
   readonly isPausing: boolean;
+  /** There is no plan to join by. */
+  readonly isPlanless: boolean;
   /** The job was joined: from then on it is followed. */
   readonly isFollowing: boolean;
   /** It was in the fleet, and so has a name to take out of it before its session is closed. */
@@ -20,15 +22,19 @@ interface Model {
   readonly isStale: boolean;
   /** It has failed for good, and is on its way out by itself. */
   readonly hasFailed: boolean;
+  /** Something that the chart has forgotten, and that a path is to show for one event more; over after it. */
+  readonly trace: string;
 }
 
 const BEGIN: Model = {
   isAsked: true,
   isPausing: false,
+  isPlanless: false,
   isFollowing: false,
   hasLanded: false,
   isStale: false,
   hasFailed: false,
+  trace: '',
 };
 
 const ANNOUNCING = ['announcing.putting', 'present.updating', 'rejoining.putting'];
@@ -39,12 +45,31 @@ const isKeptOn = (state: AnyMachineSnapshot): boolean =>
   isIn(state, [...ANNOUNCING, 'announcing.opening']);
 
 function next(model: Model, event: AnyEventObject, before: AnyMachineSnapshot): Model {
-  const asked = { ...model, isAsked: true, isPausing: false };
+  const trace = traceOf(model, event, before);
+  return { ...after(model, event, before), trace };
+}
+
+function traceOf(
+  { trace, isPausing, isPlanless }: Model,
+  { type }: AnyEventObject,
+  before: AnyMachineSnapshot,
+): string {
+  if (trace !== '') return `${trace}, over`;
+  if (isPlanless && type === 'step.retry') return 'was planless';
+  if (isPausing && type === 'step.failed' && !isLastTry(before)) return 'failed again';
+  if (isPausing && !type.startsWith('step.') && type !== 'announcement.missed')
+    return 'left a pause';
+  if (type === 'step.denied' && isIn(before, ['rejoining.putting'])) return 'has a session';
+  return type === 'session.expired' && refusalsIn(before) > 0 ? 'was refused' : '';
+}
+
+function after(model: Model, event: AnyEventObject, before: AnyMachineSnapshot): Model {
+  const asked = { ...model, isAsked: true, isPausing: false, isPlanless: false };
   switch (event.type) {
     case 'job.joined':
       return { ...asked, isFollowing: true };
     case 'job.planless':
-      return { ...model, isAsked: false, isPausing: true };
+      return { ...model, isAsked: false, isPausing: true, isPlanless: true };
     case 'announcement.landed':
       return { ...asked, isAsked: event['isCurrent'] === false, isStale: false, hasLanded: true };
     case 'announcement.missed':
@@ -82,6 +107,8 @@ const refusalsIn = (state: AnyMachineSnapshot): number =>
   (state.context as { refusals: number }).refusals;
 
 function isPossible(event: AnyEventObject, state: AnyMachineSnapshot, model: Model): boolean {
+  if (model.trace.endsWith('over')) return false;
+  if (model.trace === 'failed again') return event.type === 'step.retry';
   if (state.matches('parting')) return isPossibleOnTheWayOut(event, model);
   if (model.hasFailed) return event.type === 'worker.stopping';
   switch (event.type) {
@@ -119,6 +146,12 @@ function isPossibleOnTheWayOut(event: AnyEventObject, model: Model): boolean {
 
 const isOut = ({ presence }: PresenceWorld): string[] => say(presence === null, 'it is announced');
 
+/** After the last try of a step on the way in nothing is tried any more. */
+const isTrying = ({ probe }: PresenceWorld): string[] => {
+  const last = probe.steps.findLast(({ of }) => of.chart === 'presence');
+  return say(last?.event.type !== 'step.failed' || !isLastTry(last.before), 'it goes on for ever');
+};
+
 const holdsNothing = ({ stage }: PresenceWorld): string[] => [
   ...say(stage.worker.status().tenancies.length === 0, 'it holds something'),
   ...say(stage.worker.status().sessionLeftMs === 0, 'it believes in a session'),
@@ -126,7 +159,7 @@ const holdsNothing = ({ stage }: PresenceWorld): string[] => [
 
 const isPut = async (world: PresenceWorld): Promise<string[]> => [
   ...say(world.stage.worker.status().tenancies.length === 0, 'it holds something'),
-  ...say(await world.isAnnouncing(), 'nothing is announced'),
+  ...say(world.isGivenUp || (await world.isAnnouncing()), 'nothing is announced'),
 ];
 
 const PROBED = [{ type: 'probe.passed' }];
@@ -197,9 +230,11 @@ export const presencePart: Part<PresenceWorld, Model> = {
       for (const gate of [opens, leaves, closings]) gate.shut();
       joins.pass();
     },
-    'job.planless': ({ stage, joins }) => {
+    'job.planless': (world) => {
+      const { stage, joins } = world;
       stage.hand.remove(stage.keys.plan);
       joins.pass();
+      world.noteFailure();
     },
     'session.opened': async ({ stage, opens }) => {
       await stage.until(() => opens.waiting > 0);
@@ -218,9 +253,16 @@ export const presencePart: Part<PresenceWorld, Model> = {
     },
     'session.expired': (world, { isDenied }) =>
       isDenied === true ? world.refuse() : world.expireSession(),
-    'step.failed': (world) => world.fail('E_OUTCOME_UNKNOWN'),
+    // What was lost is sent again by its lane; what was given up is not.
+    'step.failed': (world, _, [, then]) =>
+      then?.type === 'step.retry' && /putting|updating/.test(world.shown())
+        ? world.outrun()
+        : world.fail('E_OUTCOME_UNKNOWN'),
     'step.denied': (world) => world.fail('E_STORE_DENIED'),
-    'step.retry': () => undefined,
+    'step.retry': (world) => {
+      const { context } = world.probe.steps.findLast(({ of }) => of.chart === 'presence')!.after;
+      return world.expectRetry((context as { failures: number }).failures);
+    },
     'rejoin.due': () => undefined,
     'store.reset': (world) => {
       world.replaceStore();
@@ -237,13 +279,14 @@ export const presencePart: Part<PresenceWorld, Model> = {
   },
 
   promises: {
-    probing: isOut,
-    joining: isOut,
+    probing: (world) => [...isOut(world), ...isTrying(world)],
+    joining: (world) => [...isOut(world), ...isTrying(world)],
+    announcing: isTrying,
     'announcing.opening': (world) => [...isOut(world), ...holdsNothing(world)],
     'announcing.putting': isPut,
-    present: ({ stage, presence }) =>
+    present: ({ stage, presence, isGivenUp }) =>
       say(
-        presence === null || stage.store.liveSessions.includes(presence.session!),
+        isGivenUp || presence === null || stage.store.liveSessions.includes(presence.session!),
         'it hangs on no live session',
       ),
     'present.announced': ({ stage, presence, outlived }) => [
@@ -255,13 +298,13 @@ export const presencePart: Part<PresenceWorld, Model> = {
       ),
     ],
     'present.updating': isPut,
-    'rejoining.joining': holdsNothing,
+    // A session that was open when it was refused is kept.
+    rejoining: ({ stage }) =>
+      say(stage.worker.status().tenancies.length === 0, 'it holds something'),
+    'rejoining.joining': () => [],
     'rejoining.opening': holdsNothing,
     'rejoining.putting': isPut,
-    'rejoining.barred': (world) => [
-      ...say(world.stage.worker.status().tenancies.length === 0, 'it holds something'),
-      ...say(world.joins.waiting === 0, 'it does not wait'),
-    ],
+    'rejoining.barred': ({ joins }) => say(joins.waiting === 0, 'it does not wait'),
     // Without a session nothing can be announced; what hangs on the old one goes with it.
     parting: async (world) =>
       say(

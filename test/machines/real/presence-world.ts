@@ -1,5 +1,7 @@
 /** What a worker on its way into the fleet lives in: a job that another worker leads, and calls that wait for the test. */
 import type { AnyEventObject } from 'xstate';
+import type { Nonce } from '../../../src/base/ids.ts';
+import { startupBackoffMs } from '../../../src/protocol/timing.ts';
 import { presenceCodec } from '../../../src/records/records.ts';
 import type { StoreCall } from '../../../src/store/faults.ts';
 import { touches } from './calls.ts';
@@ -9,9 +11,9 @@ import type { World } from './part.ts';
 import { ME, Stage } from './stage.ts';
 
 /** Tries of each step of the way in. */
-export const FAILURES_MAX = 2;
-/** Longer than a lane waits before it sends again. */
-const RESEND_MS = 150;
+export const FAILURES_MAX = 3;
+/** Longer than what was lost or refused waits before it is sent again. */
+const RESEND_MS = 550;
 const LATE_MS = 50;
 const ANSWERS = ['announcement.landed', 'announcement.missed', 'session.expired'];
 
@@ -28,6 +30,10 @@ export class PresenceWorld implements World {
   /** Splits whose handlers are said to outlive their tenancies. */
   readonly outlived: string[] = [];
   failure: unknown = null;
+  /** What was to be announced was given up, and is announced anew with the next try. */
+  isGivenUp = false;
+  /** When the last try failed. */
+  #failedAtMs = 0;
 
   constructor(replace: Replace | undefined) {
     this.stage = new Stage({ config: { startupMaxAttempts: FAILURES_MAX }, replace });
@@ -140,9 +146,45 @@ export class PresenceWorld implements World {
   /** What is being tried fails. */
   async fail(how: 'E_OUTCOME_UNKNOWN' | 'E_STORE_DENIED'): Promise<void> {
     const gate = this.#tried();
-    await this.stage.until(() => gate.waiting > 0, 2 * RESEND_MS);
+    await this.stage.until(() => gate.waiting > 0, RESEND_MS);
     const isRead = gate === this.joins && how === 'E_OUTCOME_UNKNOWN';
     gate.lose(isRead ? 'E_STORE_UNREACHABLE' : how);
+    this.noteFailure();
+  }
+
+  noteFailure(): void {
+    this.#failedAtMs = this.stage.clock.nowMs();
+  }
+
+  /** Whatever is announced, the presence has changed before it lands, until it is given up. */
+  async outrun(): Promise<void> {
+    const { hand, entry, keys, clock, worker } = this.stage;
+    const key = keys.presence(ME);
+    for (let tries = 0; tries <= FAILURES_MAX; tries += 1) {
+      await this.isAnnouncing();
+      if (entry.call(this.stage, key) === undefined) {
+        hand.presence(ME, { nonce: worker.status().nonce as Nonce });
+      } else hand.remove(key);
+      this.announcements.pass();
+      await clock.settle();
+    }
+    hand.remove(key);
+    this.isGivenUp = true;
+    this.noteFailure();
+  }
+
+  /** The next try comes after its pause, and neither earlier nor later. */
+  async expectRetry(failures: number): Promise<void> {
+    const { clock } = this.stage;
+    const isDue = (): boolean => this.probe.steps.at(-1)!.event.type === 'step.retry';
+    await clock.advance(this.#failedAtMs + startupBackoffMs(failures) - 1 - clock.nowMs());
+    if (isDue()) throw new Error('it was tried again too early');
+    await clock.advance(1);
+    const { steps } = this.probe;
+    if (!steps.slice(-5).some(({ event }) => event.type === 'step.retry')) {
+      throw new Error('it was tried again too late');
+    }
+    this.isGivenUp = false;
   }
 
   #tried(): Gate {

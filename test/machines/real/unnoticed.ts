@@ -28,16 +28,21 @@ export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, strin
       'Leaving leading disarms it too, and no answer comes while it runs.',
   },
   presence: {
-    'probing on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
-    'joining on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
-    'announcing on step.failed stays: leaves out xstate.cancel at 1': NEVER_TWICE,
+    'probing on step.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,
+    'joining on step.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,
+    'joining on job.planless stays: leaves out xstate.cancel at 0': HAS_FIRED,
+    'rejoining.joining on step.failed stays: leaves out xstate.cancel at 0': HAS_FIRED,
+    'rejoining.joining on job.planless stays: leaves out xstate.cancel at 0': HAS_FIRED,
+    'probing on step.failed [isExhausted] stays: leaves out xstate.cancel at 1': HAS_FIRED,
+    'joining on step.failed [isExhausted] stays: leaves out xstate.cancel at 1': HAS_FIRED,
+    'announcing.putting on step.failed [isExhausted] stays: leaves out xstate.cancel at 1':
+      'The worker leaves at once, and its timers with the state.',
     'probing on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
     'joining on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
-    'rejoining on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
-    'announcing on step.retry stays: leaves out openSession':
-      'The session is opened again by its keeper, and an announcement sent again by its lane.',
+    'announcing on worker.stopping -> parting: leaves out announceParting': NOT_ANNOUNCED,
+    'rejoining on worker.stopping -> parting: leaves out announceParting':
+      'Nothing is announced, or what lands brings the next announcement.',
     'probing: its exit leaves out xstate.cancel at 0': ENDS_AT_ONCE,
-    'joining: its exit leaves out xstate.cancel at 0': ENDS_AT_ONCE,
   },
   peer: {
     'present on peer.vanished [hasNoDelay] -> gone: leaves out noteMembership': TOLD_ANYWAY,

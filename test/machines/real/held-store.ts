@@ -52,6 +52,11 @@ export class Gate {
     for (const waiting of this.#waiting.splice(0)) void waiting.pass();
   }
 
+  /** The first that waits goes on its way. */
+  passFirst(): void {
+    void this.#waiting.shift()?.pass();
+  }
+
   /** What waits is lost, and its caller told so. */
   lose(code: ErrorCode): void {
     for (const waiting of this.#waiting.splice(0)) {

@@ -14,18 +14,14 @@ const ENDS_AT_ONCE = 'Without a session it has left at once, and its timers with
 export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, string>>>> = {
   tenancy: {},
   leader: {
-    'following on leader.absent stays: leaves out xstate.cancel at 1': NEVER_TWICE,
-    'following: its exit leaves out xstate.cancel at 0':
+    'following.resting: its exit leaves out xstate.cancel at 0':
       'The timer has just fired, or the chart ends and its timers with it.',
-    'campaigning on session.expired -> following: leaves out closeLeaderSession':
-      'There is none any more.',
     'campaigning on worker.parting -> departed: leaves out closeLeaderSession':
       'Leaving closes both sessions last.',
-    'leading.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 1':
-      NEVER_TWICE,
-    'leading: its exit leaves out xstate.cancel at 1': 'Leaving enumerating disarms it too.',
-    'leading.planning.enumerating: its exit leaves out xstate.cancel at 0':
-      'Leaving leading disarms it too, and no answer comes while it runs.',
+    'campaigning.standing on session.expired -> following: leaves out closeLeaderSession':
+      'There is none any more.',
+    'leading.governing.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 1':
+      HAS_FIRED,
   },
   presence: {
     'probing on step.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,

@@ -23,6 +23,7 @@ const BY_ITSELF = [
   'judgement.due',
   'balance.due',
   'plan.due',
+  'planner.retry',
   'plan.kept',
   'plan.lost',
   'plan.published',

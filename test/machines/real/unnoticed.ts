@@ -7,7 +7,6 @@ const TOLD_ANYWAY =
 const HAS_FIRED = 'What failed was sent when the timer fired: none runs.';
 const NOT_WATCHED =
   'Nothing is watched there, and what a reading brings later is dropped with its worker or its term.';
-const WATCH_OVER = 'The store has ended the watch itself.';
 const NOT_ANNOUNCED = 'Nothing is announced that could be marked.';
 const ENDS_AT_ONCE = 'Without a session it has left at once, and its timers with it.';
 
@@ -61,8 +60,8 @@ export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, strin
   follow: {
     'listing on follow.closed -> closed: leaves out unwatch': NOT_WATCHED,
     'pausing on follow.closed -> closed: leaves out unwatch': NOT_WATCHED,
-    'watching on store.reset -> listing: leaves out unwatch': WATCH_OVER,
-    'watching on watch.compacted -> listing: leaves out unwatch': WATCH_OVER,
+    'watching on watch.compacted -> listing: leaves out unwatch':
+      'The store has ended the watch itself.',
   },
   writing: {
     'settling on batch.unanswered stays: leaves out xstate.cancel at 1': NEVER_TWICE,

@@ -15,7 +15,7 @@ import { activeIn, timersAmiss } from '../coverage.ts';
 import { transitionName } from '../drive.ts';
 import { keyOf } from '../explore.ts';
 import type { ChartStep, Replace, StartedChart } from './chart-probe.ts';
-import type { Part, Path, World } from './part.ts';
+import type { Part, Path, World } from './parts/part.ts';
 
 /** Far above what any chart needs; an unbounded world fails here. */
 const TRAVERSALS_MAX = 20_000;

@@ -2,7 +2,7 @@
  * The leadership of a real worker: election, term, planning, balancing and judging against a store. A path looks into one of
  * the three jobs of a leader; the other two go on by themselves meanwhile.
  */
-import { chartOf } from '../drive.ts';
+import { chartOf } from '../../drive.ts';
 import {
   BEGIN,
   isPossible,
@@ -14,7 +14,7 @@ import {
 } from './leader-model.ts';
 import { LeaderWorld, REPLAN_MS } from './leader-world.ts';
 import { type Part, type Path, say } from './part.ts';
-import { ME, SPLIT } from './stage.ts';
+import { ME, SPLIT } from '../stage.ts';
 
 const PLANNER_PAUSE_MS = 500;
 const DECISION_MS = 200;

@@ -1,10 +1,10 @@
 /** The presence of a real worker: probe, join, session and announcement against a store, up to having left. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import { activeIn } from '../coverage.ts';
-import { chartOf } from '../drive.ts';
+import { activeIn } from '../../coverage.ts';
+import { chartOf } from '../../drive.ts';
 import { type Part, say, type Unreachable } from './part.ts';
 import { FAILURES_MAX, PresenceWorld } from './presence-world.ts';
-import { ME } from './stage.ts';
+import { ME } from '../stage.ts';
 
 /** What the worker waits for. */
 interface Model {

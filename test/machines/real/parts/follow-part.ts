@@ -1,12 +1,12 @@
 /** One range that a real worker follows: listings, a watch and checks against a store that fails, refuses and forgets. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { StoreCall } from '../../../src/store/faults.ts';
-import type { Range } from '../../../src/store/port.ts';
-import { chartOf } from '../drive.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
+import type { StoreCall } from '../../../../src/store/faults.ts';
+import type { Range } from '../../../../src/store/port.ts';
+import { chartOf } from '../../drive.ts';
+import type { Replace } from '../chart-probe.ts';
+import type { Gate } from '../held-store.ts';
 import { type Part, say, type Unreachable, type World } from './part.ts';
-import { Stage } from './stage.ts';
+import { Stage } from '../stage.ts';
 
 /** What all workers follow, here operators' wishes, as they show in the status; and what a leader does. */
 type Name = 'control/' | 'assign/';

@@ -1,11 +1,11 @@
 /** The way of a real worker to the store: kinds of calls that fail or are refused, and heal, up to being given up for it. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { Rule, StoreCall } from '../../../src/store/faults.ts';
-import { chartOf } from '../drive.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
+import type { Rule, StoreCall } from '../../../../src/store/faults.ts';
+import { chartOf } from '../../drive.ts';
+import type { Replace } from '../chart-probe.ts';
+import type { Gate } from '../held-store.ts';
 import { type Part, say, type World } from './part.ts';
-import { LEASE_MS, ME, SPLIT, Stage } from './stage.ts';
+import { LEASE_MS, ME, SPLIT, Stage } from '../stage.ts';
 
 /** A worker that waits for a split, and so reads two kinds of keys again each third of a lease. */
 class LinkWorld implements World {

@@ -1,7 +1,7 @@
 /** What a path of the leader chart may go through: which of its events the world can make happen, and when. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { LeaderContext } from '../../../machines/leader/leader.events.ts';
-import { activeIn } from '../coverage.ts';
+import type { LeaderContext } from '../../../../machines/leader/leader.events.ts';
+import { activeIn } from '../../coverage.ts';
 
 export type Region = 'planning' | 'balancing' | 'judging';
 

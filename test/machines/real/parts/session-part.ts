@@ -1,20 +1,20 @@
 /** A session of the real keeper over a store: asked for, renewed, late, lost, run out and given back. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { Clock } from '../../../src/base/clock.ts';
-import type { SessionId } from '../../../src/base/ids.ts';
-import { seededRandom } from '../../../src/base/random.ts';
-import { virtualClock } from '../../../src/base/virtual-clock.ts';
-import type { Transition } from '../../../src/coordinator/api/transition.ts';
-import { SessionKeeper } from '../../../src/coordinator/link/session-keeper.ts';
-import { StoreGate } from '../../../src/coordinator/link/store-gate.ts';
-import { ChartHost } from '../../../src/coordinator/loop/chart-host.ts';
-import { Mailbox } from '../../../src/coordinator/loop/mailbox.ts';
-import { TimerSet } from '../../../src/coordinator/loop/timers.ts';
-import { selfFenceMarginMs } from '../../../src/protocol/timing.ts';
-import { memoryStore } from '../../../src/store/memory.ts';
-import { chartOf } from '../drive.ts';
-import { ChartProbe, listening, type Replace } from './chart-probe.ts';
-import { HeldStore } from './held-store.ts';
+import type { Clock } from '../../../../src/base/clock.ts';
+import type { SessionId } from '../../../../src/base/ids.ts';
+import { seededRandom } from '../../../../src/base/random.ts';
+import { virtualClock } from '../../../../src/base/virtual-clock.ts';
+import type { Transition } from '../../../../src/coordinator/api/transition.ts';
+import { SessionKeeper } from '../../../../src/coordinator/link/session-keeper.ts';
+import { StoreGate } from '../../../../src/coordinator/link/store-gate.ts';
+import { ChartHost } from '../../../../src/coordinator/loop/chart-host.ts';
+import { Mailbox } from '../../../../src/coordinator/loop/mailbox.ts';
+import { TimerSet } from '../../../../src/coordinator/loop/timers.ts';
+import { selfFenceMarginMs } from '../../../../src/protocol/timing.ts';
+import { memoryStore } from '../../../../src/store/memory.ts';
+import { chartOf } from '../../drive.ts';
+import { ChartProbe, listening, type Replace } from '../chart-probe.ts';
+import { HeldStore } from '../held-store.ts';
 import { type Part, say, type World } from './part.ts';
 
 const TTL_MS = 9_000;

@@ -1,14 +1,14 @@
 /** What a worker on its way into the fleet lives in: a job that another worker leads, and calls that wait for the test. */
 import type { AnyEventObject } from 'xstate';
-import type { Nonce } from '../../../src/base/ids.ts';
-import { startupBackoffMs } from '../../../src/protocol/timing.ts';
-import { presenceCodec } from '../../../src/records/records.ts';
-import type { StoreCall } from '../../../src/store/faults.ts';
-import { touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
+import type { Nonce } from '../../../../src/base/ids.ts';
+import { startupBackoffMs } from '../../../../src/protocol/timing.ts';
+import { presenceCodec } from '../../../../src/records/records.ts';
+import type { StoreCall } from '../../../../src/store/faults.ts';
+import { touches } from '../calls.ts';
+import type { Replace } from '../chart-probe.ts';
+import type { Gate } from '../held-store.ts';
 import type { World } from './part.ts';
-import { ME, Stage } from './stage.ts';
+import { ME, Stage } from '../stage.ts';
 
 /** Tries of each step of the way in. */
 export const FAILURES_MAX = 3;

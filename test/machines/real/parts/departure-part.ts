@@ -1,13 +1,13 @@
 /** A real worker on its way out, with one split in hand: what is handed back, what is not answered, and what is left. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { StopReport } from '../../../src/coordinator/api/api.ts';
-import { presenceCodec } from '../../../src/records/records.ts';
-import { chartOf } from '../drive.ts';
-import { touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
+import type { StopReport } from '../../../../src/coordinator/api/api.ts';
+import { presenceCodec } from '../../../../src/records/records.ts';
+import { chartOf } from '../../drive.ts';
+import { touches } from '../calls.ts';
+import type { Replace } from '../chart-probe.ts';
+import type { Gate } from '../held-store.ts';
 import { type Part, type Path, say, type World } from './part.ts';
-import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from './stage.ts';
+import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
 
 class DepartureWorld implements World {
   readonly id = ME;

@@ -1,5 +1,5 @@
 /** The parts of a worker that run charts. A chart that hangs on an input has a part for each. */
-import type { ChartName } from '../../../machines/index.ts';
+import type { ChartName } from '../../../../machines/index.ts';
 import { departurePart } from './departure-part.ts';
 import { followPart } from './follow-part.ts';
 import { leaderPart } from './leader-part.ts';

@@ -1,16 +1,16 @@
 /** What a leading worker lives in: a job with one split, another leader, a planner that answers when the test says so. */
 import type { AnyEventObject } from 'xstate';
-import type { Rule } from '../../../src/store/faults.ts';
-import { presenceCodec, leaderCodec, planCodec } from '../../../src/records/records.ts';
-import type { PlanAnswer, Planner, PlanRequest } from '../../../src/coordinator/api/api.ts';
-import { fatalPlannerError } from '../../../src/coordinator/api/planner-error.ts';
-import { deferred, type Deferred } from '../../support/observed.ts';
-import { isGuarded, touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import { OTHER } from './hand.ts';
-import type { Gate } from './held-store.ts';
+import type { Rule } from '../../../../src/store/faults.ts';
+import { presenceCodec, leaderCodec, planCodec } from '../../../../src/records/records.ts';
+import type { PlanAnswer, Planner, PlanRequest } from '../../../../src/coordinator/api/api.ts';
+import { fatalPlannerError } from '../../../../src/coordinator/api/planner-error.ts';
+import { deferred, type Deferred } from '../../../support/observed.ts';
+import { isGuarded, touches } from '../calls.ts';
+import type { Replace } from '../chart-probe.ts';
+import { OTHER } from '../hand.ts';
+import type { Gate } from '../held-store.ts';
 import type { World } from './part.ts';
-import { LEASE_MS, ME, SPLIT, Stage } from './stage.ts';
+import { LEASE_MS, ME, SPLIT, Stage } from '../stage.ts';
 
 interface Setting {
   /** The job of a leader that the path looks into. */

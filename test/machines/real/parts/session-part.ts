@@ -243,9 +243,10 @@ export function sessionPart(of: 'worker' | 'leader'): Part<SessionWorld, Model> 
       'opening.granted': ({ opens }) => {
         opens.pass();
       },
-      'opening.late': async ({ opens, clock }) => {
-        await clock.advance(LIFE_MS);
-        opens.pass();
+      'opening.late': async (world) => {
+        await world.until(() => world.opens.waiting > 0);
+        await world.clock.advance(LIFE_MS);
+        world.opens.pass();
       },
       'opening.failed': ({ opens }) => {
         opens.lose('E_OUTCOME_UNKNOWN');
@@ -290,14 +291,18 @@ export function sessionPart(of: 'worker' | 'leader'): Part<SessionWorld, Model> 
           ),
         ];
       },
-      opening: (world) => {
+      opening: async (world) => {
         const { type } = cameBy(world);
         const hasFailed = type === 'opening.failed';
         return [
           ...say(type !== 'opening.late' || world.closings.waiting > 0, 'what came late is kept'),
           ...isWell(world),
           ...say(world.keeper.id === null, 'there is a session'),
-          ...say(hasFailed || world.opens.waiting > 0, 'nothing is asked for'),
+          // One after another is asked for after a pause.
+          ...say(
+            hasFailed || (await world.until(() => world.opens.waiting > 0)),
+            'nothing is asked for',
+          ),
           ...say(!hasFailed || world.last === 'unopened', 'who wants it is not told why'),
         ];
       },

@@ -223,7 +223,9 @@ export class Leadership {
     const isLed = view.leader !== null || view.isLeaderUnreadable;
     if (isLed) this.#candidacy.leaderSeen();
     if (isLed && view.leader?.record.owner !== this.#core.me) this.planning.lastError = null;
-    const isOwn = view.leader !== null && view.leader.session === this.session.id;
+    const { id } = this.session;
+    // A key on no session, put back by hand, is nobody's own.
+    const isOwn = id !== null && view.leader?.session === id;
     const leader = !isLed ? 'none' : isOwn ? 'own' : 'other';
     const sight = { mayStand: this.#hooks.mayStand(), leader, plan: view.plan.kind } as const;
     const type = outlookOf(sight, (state) => this.#chart.isIn(state));

@@ -69,12 +69,7 @@ const replaced = new WeakMap<AnyStateMachine, AnyStateMachine>();
 
 const startOf = ChartHost.prototype.start;
 
-type Start = (
-  machine: AnyStateMachine,
-  chart: ChartName,
-  id: string,
-  input: unknown,
-) => Running;
+type Start = (machine: AnyStateMachine, chart: ChartName, id: string, input: unknown) => Running;
 
 function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start>) {
   const probe = probes.get(this) ?? current;

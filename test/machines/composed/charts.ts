@@ -87,6 +87,11 @@ export class PureChart {
   }
 }
 
+/** True in a state, or in one within it; of a parallel state any region counts. */
+export function isInState({ name }: ChartState, state: string): boolean {
+  return name.split(' ').some((leaf) => leaf === state || leaf.startsWith(`${state}.`));
+}
+
 function namesOf(actions: readonly { readonly type: string }[]): string[] {
   return actions.map(({ type }) => type).filter((type) => !type.startsWith('xstate.'));
 }

@@ -21,10 +21,19 @@ export interface ChartState {
   has(tag: string): boolean;
 }
 
+/** A timer that is armed, or disarmed. */
+export interface TimerChange {
+  readonly id: string;
+  /** What it raises when it fires; null when it is disarmed. */
+  readonly event: string | null;
+}
+
 export interface ChartStep {
   readonly next: ChartState;
-  /** The named actions it asks for, in order; timers are left to the world. */
+  /** The named actions it asks for, in order. */
   readonly asked: readonly string[];
+  /** In order; a world may leave its timers out. */
+  readonly timers: readonly TimerChange[];
 }
 
 interface Known {
@@ -59,14 +68,20 @@ export class PureChart {
     const key = JSON.stringify(event);
     const before = known.steps.get(key);
     if (before !== undefined) return before;
-    const found = state.hasEnded ? { next: state, asked: [] } : this.#reckon(known, event);
+    const found = state.hasEnded
+      ? { next: state, asked: [], timers: [] }
+      : this.#reckon(known, event);
     known.steps.set(key, found);
     return found;
   }
 
   #reckon(known: Known, event: AnyEventObject): ChartStep {
     const [snapshot, actions] = transition(this.#machine, known.snapshot, event);
-    return { next: this.#know(snapshot).state, asked: namesOf(actions) };
+    return {
+      next: this.#know(snapshot).state,
+      asked: namesOf(actions),
+      timers: timersOf(actions),
+    };
   }
 
   #know(snapshot: AnyMachineSnapshot): Known {
@@ -94,6 +109,27 @@ export function isInState({ name }: ChartState, state: string): boolean {
 
 function namesOf(actions: readonly { readonly type: string }[]): string[] {
   return actions.map(({ type }) => type).filter((type) => !type.startsWith('xstate.'));
+}
+
+interface TimerAction {
+  readonly type: string;
+  readonly params?: unknown;
+}
+
+interface TimerParams {
+  readonly id?: string;
+  readonly sendId?: string;
+  readonly delay?: number;
+  readonly event?: { readonly type: string };
+}
+
+function timersOf(actions: readonly TimerAction[]): TimerChange[] {
+  return actions.flatMap(({ type, params }): TimerChange[] => {
+    const { id, sendId, delay, event } = (params ?? {}) as TimerParams;
+    if (type === 'xstate.cancel') return [{ id: sendId!, event: null }];
+    if (type !== 'xstate.raise' || delay === undefined) return [];
+    return [{ id: id!, event: event!.type }];
+  });
 }
 
 function leavesOf(value: unknown, outer = ''): string[] {

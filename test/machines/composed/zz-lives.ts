@@ -1,0 +1,10 @@
+import { exploreWorld } from './explore.ts';
+import { livesWorld } from './lives/world.ts';
+const args = JSON.parse(process.argv[2]!);
+const then = JSON.parse(process.argv[3] ?? '[]');
+const t = process.cpuUsage();
+const w = livesWorld('x', args, then);
+const r = exploreWorld(w as never);
+const u = process.cpuUsage(t);
+console.log(JSON.stringify(args.bounds), r.states, r.transitions, ((u.user + u.system) / 1e6).toFixed(1) + 's', Math.round(process.memoryUsage().rss / 1e6) + 'MB');
+if (r.found) console.log(r.found.what + '\n   ' + r.found.path.join('\n   '));

@@ -47,11 +47,14 @@ export class PureChart {
   /** Asked for by the first state already. */
   readonly askedFirst: readonly string[];
   readonly #machine: AnyStateMachine;
+  readonly #counters: readonly string[];
   readonly #byKey = new Map<string, Known>();
   readonly #byId: Known[] = [];
 
-  constructor(machine: AnyStateMachine, input: unknown) {
+  /** `counters`: fields of the context that decide nothing but how long a timer runs. */
+  constructor(machine: AnyStateMachine, input: unknown, counters: readonly string[] = []) {
     this.#machine = machine;
+    this.#counters = counters;
     const [snapshot, actions] = initialTransition(machine, input as never);
     this.initial = this.#know(snapshot).state;
     this.askedFirst = namesOf(actions);
@@ -85,7 +88,9 @@ export class PureChart {
   }
 
   #know(snapshot: AnyMachineSnapshot): Known {
-    const key = keyOf(snapshot);
+    const context = { ...snapshot.context } as Record<string, unknown>;
+    for (const name of this.#counters) context[name] = null;
+    const key = keyOf({ ...snapshot, context } as AnyMachineSnapshot);
     const before = this.#byKey.get(key);
     if (before !== undefined) return before;
     const state: ChartState = {

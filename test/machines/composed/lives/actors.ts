@@ -76,6 +76,7 @@ export function isIn(worker: Life, name: ActorName, state: string): boolean {
 }
 
 function setActor(worker: Life, name: ActorName, actor: Actor): void {
+  if (actorOf(worker, name) === actor) return;
   if (name === 'tenancy') worker.tenancy = { ...worker.tenancy!, actor };
   else if (name === 'session' || name === 'leaderSession') keep(worker, name, { actor });
   else worker[name] = actor;

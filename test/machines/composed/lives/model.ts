@@ -160,7 +160,7 @@ export const SPLIT = 's';
 export const nonceOf = (id: string): string => `${id}1`;
 
 export const charts = {
-  presence: new PureChart(presenceMachine, { instance: 'a', failuresMax: 9 }),
+  presence: new PureChart(presenceMachine, { instance: 'a', failuresMax: 9 }, ['refusals']),
   session: new PureChart(sessionMachine, { of: 'worker' }),
   leader: new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 }),
   departure: new PureChart(departureMachine, { instance: 'a' }),

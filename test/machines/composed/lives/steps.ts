@@ -84,7 +84,8 @@ function addSession(add: Add, at: At, name: SessionName, what: string): void {
     });
   }
   if (isIn(worker, name, 'opening')) {
-    if (!isCalling) return;
+    // What another store grants tells of that first.
+    if (!isCalling || (worker.hasWatches && !worker.isCurrent)) return;
     add(`${id}’s ${what} opens`, (to) => {
       granted(to, name);
     });
@@ -158,7 +159,10 @@ function addCall(add: Add, at: At, one: Call): void {
   const label = `${worker.id}’s ${name} is answered`;
   const answers = (answer: (to: At, call: Call) => void): void => {
     add(label, (to) => {
-      answer(to, callNamed(to.worker, name)!);
+      const sent = callNamed(to.worker, name)!;
+      // An answer of another store says so before anything else (R8).
+      if (to.worker.hasWatches && !to.worker.isCurrent) reset(to);
+      if (callNamed(to.worker, name) === sent) answer(to, sent);
     });
   };
   switch (name) {
@@ -227,7 +231,7 @@ function addNews(add: Add, at: At): void {
   const { worker } = at;
   const { id } = worker;
   const isRefusedHere = isDenied(at);
-  if (worker.hasWatches && !worker.isCurrent && !isRefusedHere) {
+  if (worker.hasWatches && !worker.isCurrent) {
     add(`${id} hears that the store is another one`, reset);
   }
   if (worker.hasWatches && worker.isCurrent && !worker.isListed && !isRefusedHere) {
@@ -319,8 +323,22 @@ export function settleAll(setting: LifeSetting, lives: Lives, first: At): void {
     lives.workers.forEach((worker, index) => {
       if (worker.isUp) settle(placeOf(setting, lives, index));
     });
-    if (lives.etcd.entries === entries && !hasMoved(before, lives.workers)) return;
+    if (lives.etcd.entries === entries && !hasMoved(before, lives.workers)) break;
   }
+  dropIdleSessions(lives);
+}
+
+/** A session that nobody knows any more and that holds nothing may be over already. */
+function dropIdleSessions({ workers, etcd }: Lives): void {
+  const known = new Set(Object.values(etcd.entries).map(({ session }) => session));
+  for (const { session, leaderSession, calls } of workers) {
+    for (const { id, held, closing } of [session, leaderSession]) {
+      known.add(closing);
+      if (held !== 'none') known.add(id);
+    }
+    for (const one of calls) known.add(one.session);
+  }
+  etcd.sessions = etcd.sessions.filter((session) => known.has(session));
 }
 
 function hasMoved(before: readonly Lives['workers'][number][], after: Lives['workers']): boolean {

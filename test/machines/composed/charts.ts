@@ -18,6 +18,8 @@ export interface ChartState {
   readonly name: string;
   readonly context: Readonly<Record<string, unknown>>;
   readonly hasEnded: boolean;
+  /** It, and all that it lies within; of a parallel state every region. */
+  readonly within: ReadonlySet<string>;
   has(tag: string): boolean;
 }
 
@@ -93,9 +95,11 @@ export class PureChart {
     const key = keyOf({ ...snapshot, context } as AnyMachineSnapshot);
     const before = this.#byKey.get(key);
     if (before !== undefined) return before;
+    const leaves = leavesOf(snapshot.value);
     const state: ChartState = {
       id: this.#byId.length,
-      name: leavesOf(snapshot.value).join(' '),
+      name: leaves.join(' '),
+      within: new Set(leaves.flatMap(outerStates)),
       context: snapshot.context as Record<string, unknown>,
       hasEnded: snapshot.status !== 'active',
       has: (tag) => snapshot.hasTag(tag),
@@ -108,8 +112,13 @@ export class PureChart {
 }
 
 /** True in a state, or in one within it; of a parallel state any region counts. */
-export function isInState({ name }: ChartState, state: string): boolean {
-  return name.split(' ').some((leaf) => leaf === state || leaf.startsWith(`${state}.`));
+export function isInState({ within }: ChartState, state: string): boolean {
+  return within.has(state);
+}
+
+function outerStates(leaf: string): string[] {
+  const parts = leaf.split('.');
+  return parts.map((_, index) => parts.slice(0, index + 1).join('.'));
 }
 
 function namesOf(actions: readonly { readonly type: string }[]): string[] {

@@ -49,8 +49,14 @@ export function keyOfLives(lives: Lives): string {
     etcd.sessions.map(nameOf).sort().join(),
     ...workers.map((worker) => workerText(lives, worker, nameOf)),
     `${denied.join()}/${deniedLeaders.join()}/${drained.join()}/${Number(isPaused)}${fault ?? ''}`,
-    Object.values(left).join(''),
+    leftText(left),
   ].join('#');
+}
+
+/** More of a kind than of all together is as much. */
+function leftText({ total, ...kinds }: Lives['left']): string {
+  const counts = Object.values(kinds).map((count) => Math.min(count, total));
+  return total === 0 ? '' : `${total}${counts.join('')}`;
 }
 
 function actorText({ chart, armed }: Actor): string {

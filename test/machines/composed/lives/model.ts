@@ -45,6 +45,8 @@ export type LifeOmission =
 export interface LifeSetting {
   readonly instances: readonly string[];
   readonly bounds: Partial<Bounds>;
+  /** Workers that hear every answer and all news at once; of the others every delay is explored. */
+  readonly prompt: readonly string[];
   readonly maxAttempts: number;
   /** Denials end by themselves; otherwise they stay, and somebody else must be able to go on. */
   readonly denialsEnd: boolean;
@@ -153,8 +155,8 @@ export interface At {
 
 /** A bound that a step uses up. */
 export type Spent = Exclude<keyof Bounds, 'total'>;
-/** Adds what can happen next. */
-export type Add = (label: string, act: (at: At) => void, spent?: Spent) => void;
+/** Adds what can happen next: by itself, at once where a worker is prompt, or using a bound up. */
+export type Add = (label: string, act: (at: At) => void, kind?: Spent | 'atOnce') => void;
 
 export const SPLIT = 's';
 export const nonceOf = (id: string): string => `${id}1`;

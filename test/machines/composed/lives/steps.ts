@@ -36,7 +36,8 @@ export function stepsOf(setting: LifeSetting, lives: Lives): Step<Lives>[] {
   const steps: Step<Lives>[] = [];
   const adding =
     (index: number): Add =>
-    (label, act, spent) => {
+    (label, act, kind) => {
+      const spent = kind === 'atOnce' ? undefined : kind;
       if (spent !== undefined && (lives.left[spent] <= 0 || lives.left.total <= 0)) return;
       steps.push({
         label,
@@ -58,16 +59,29 @@ export function stepsOf(setting: LifeSetting, lives: Lives): Step<Lives>[] {
     const add = adding(index);
     const at = placeOf(setting, lives, index);
     if (!worker.isUp) return;
-    addSession(add, at, 'session', 'session');
-    addSession(add, at, 'leaderSession', 'leader session');
     addTimers(add, at);
-    for (const one of worker.calls) addCall(add, at, one);
-    addNews(add, at);
+    addOwn(add, at);
     addHandler(add, at);
   });
   addStore(adding(0), setting, lives);
   addFaults(adding, setting, lives);
   return steps;
+}
+
+function addOwn(add: Add, at: At): void {
+  addSession(add, at, 'session', 'session');
+  addSession(add, at, 'leaderSession', 'leader session');
+  for (const one of at.worker.calls) addCall(add, at, one);
+  addNews(add, at);
+}
+
+/** What a prompt worker does before anything else happens. */
+function doAtOnce(at: At): void {
+  const due: ((to: At) => void)[] = [];
+  addOwn((_, act, kind) => {
+    if (kind === 'atOnce') due.push(act);
+  }, at);
+  due[0]?.(at);
 }
 
 function placeOf(setting: LifeSetting, lives: Lives, index: number): At {
@@ -79,16 +93,24 @@ function addSession(add: Add, at: At, name: SessionName, what: string): void {
   const { id } = worker;
   const { isCalling, closing } = worker[name];
   if (closing !== '') {
-    add(`${id}’s ${what} is closed`, (to) => {
-      closed(to, name);
-    });
+    add(
+      `${id}’s ${what} is closed`,
+      (to) => {
+        closed(to, name);
+      },
+      'atOnce',
+    );
   }
   if (isIn(worker, name, 'opening')) {
     // What another store grants tells of that first.
     if (!isCalling || (worker.hasWatches && !worker.isCurrent)) return;
-    add(`${id}’s ${what} opens`, (to) => {
-      granted(to, name);
-    });
+    add(
+      `${id}’s ${what} opens`,
+      (to) => {
+        granted(to, name);
+      },
+      'atOnce',
+    );
     add(
       `${id}’s ${what} does not open`,
       (to) => {
@@ -107,9 +129,11 @@ function addSession(add: Add, at: At, name: SessionName, what: string): void {
   }
   const isGone = !lives.etcd.sessions.includes(worker[name].id);
   if (isGone && !isIn(worker, name, 'open.lapsing')) {
-    add(`${id} hears that its ${what} is gone`, (to) => {
-      tell(to, name, { type: 'session.gone' });
-    });
+    add(
+      `${id} hears that its ${what} is gone`,
+      (to) => tell(to, name, { type: 'session.gone' }),
+      'atOnce',
+    );
   }
   const passes = (to: At): void => tell(to, name, { type: 'deadline.passed' });
   const label = `the time of ${id}’s ${what} is up`;
@@ -158,12 +182,17 @@ function addCall(add: Add, at: At, one: Call): void {
   const { name, session } = one;
   const label = `${worker.id}’s ${name} is answered`;
   const answers = (answer: (to: At, call: Call) => void): void => {
-    add(label, (to) => {
-      const sent = callNamed(to.worker, name)!;
-      // An answer of another store says so before anything else (R8).
-      if (to.worker.hasWatches && !to.worker.isCurrent) reset(to);
-      if (callNamed(to.worker, name) === sent) answer(to, sent);
-    });
+    add(
+      label,
+      (to) => {
+        const sent = callNamed(to.worker, name)!;
+        // An answer of another store says so before anything else (R8).
+        if (to.worker.hasWatches && !to.worker.isCurrent) reset(to);
+        if (callNamed(to.worker, name) === sent) answer(to, sent);
+      },
+      // Who is elected is a matter of who is first.
+      name === 'election' ? undefined : 'atOnce',
+    );
   };
   switch (name) {
     case 'probe':
@@ -187,10 +216,14 @@ function addCall(add: Add, at: At, one: Call): void {
         isIn(worker, 'presence', 'announcing') ||
         isIn(worker, 'presence', 'rejoining.putting')
       ) {
-        add(`${worker.id}’s ${name} is refused`, (to) => {
-          refused(to);
-          stepFailed(to, 'step.denied');
-        });
+        add(
+          `${worker.id}’s ${name} is refused`,
+          (to) => {
+            refused(to);
+            stepFailed(to, 'step.denied');
+          },
+          'atOnce',
+        );
       }
       return;
     case 'seek':
@@ -232,28 +265,40 @@ function addNews(add: Add, at: At): void {
   const { id } = worker;
   const isRefusedHere = isDenied(at);
   if (worker.hasWatches && !worker.isCurrent) {
-    add(`${id} hears that the store is another one`, reset);
+    add(`${id} hears that the store is another one`, reset, 'atOnce');
   }
   if (worker.hasWatches && worker.isCurrent && !worker.isListed && !isRefusedHere) {
-    add(`${id} has read the job`, ({ worker: one }) => {
-      one.isListed = true;
-    });
+    add(
+      `${id} has read the job`,
+      ({ worker: one }) => {
+        one.isListed = true;
+      },
+      'atOnce',
+    );
   }
   const knows = isIn(worker, 'link', 'denied') || isIn(worker, 'link', 'barred');
   if (worker.hasWatches && isRefusedHere && !(worker.isRefused && knows)) {
-    add(`${id} hears that it is refused`, (to) => {
-      to.worker.isRefused = true;
-      refused(to);
-    });
+    add(
+      `${id} hears that it is refused`,
+      (to) => {
+        to.worker.isRefused = true;
+        refused(to);
+      },
+      'atOnce',
+    );
   }
   if (!isRefusedHere && worker.isRefused) {
-    add(`${id} hears that it is served again`, (to) => {
-      to.worker.isRefused = false;
-      tell(to, 'link', { type: 'calls.healed' });
-    });
+    add(
+      `${id} hears that it is served again`,
+      (to) => {
+        to.worker.isRefused = false;
+        tell(to, 'link', { type: 'calls.healed' });
+      },
+      'atOnce',
+    );
   }
   if (!isRefusedHere && !worker.isRefused && isIn(worker, 'link', 'denied')) {
-    add(`${id}’s calls work again`, (to) => tell(to, 'link', { type: 'calls.healed' }));
+    add(`${id}’s calls work again`, (to) => tell(to, 'link', { type: 'calls.healed' }), 'atOnce');
   }
   if (failsAsLeader(at)) {
     add(`what ${id} does as leader has failed for a lease`, (to) => {
@@ -316,7 +361,7 @@ function addStore(add: Add, setting: LifeSetting, lives: Lives): void {
 export function settleAll(setting: LifeSetting, lives: Lives, first: At): void {
   runLater(first);
   for (let round = 0; ; round += 1) {
-    if (round > 20) throw new Error('a fleet does not come to rest');
+    if (round > 40) throw new Error('a fleet does not come to rest');
     const before = lives.workers.map((worker) => ({ ...worker }));
     const { entries } = lives.etcd;
     notePeers(setting, lives);
@@ -351,7 +396,7 @@ function hasMoved(before: readonly Lives['workers'][number][], after: Lives['wor
 }
 
 function runLater({ later }: At): void {
-  for (const act of later) act();
+  for (const act of later.splice(0)) act();
 }
 
 function settle(at: At): void {
@@ -367,6 +412,11 @@ function settle(at: At): void {
   runLater(at);
   clearUp(at);
   prune(at);
+  if (at.setting.prompt.includes(worker.id)) {
+    doAtOnce(at);
+    runLater(at);
+    clearUp(at);
+  }
 }
 
 /** Calls that nobody waits for any more. */

@@ -20,6 +20,7 @@ import { stepsOf } from './steps.ts';
 const SETTING: LifeSetting = {
   instances: ['a'],
   bounds: {},
+  prompt: [],
   maxAttempts: 9,
   denialsEnd: true,
   completes: false,

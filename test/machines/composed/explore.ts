@@ -1,7 +1,7 @@
 /**
  * Explores a world: every state that can be reached, breadth first, so that the first way found to anything is a shortest
- * one. Safety is asked of every state; liveness of the whole graph: from everywhere a goal can be reached by steps that
- * are no failures.
+ * one. Safety is asked of every state; liveness of the whole graph: wherever a fleet ends up by steps that are no failures,
+ * all goals are reached, for good or again and again.
  */
 
 export interface Step<State> {
@@ -56,8 +56,10 @@ class Exploration<State> {
   readonly #known = new Map<string, number>();
   readonly #parents = new Numbers();
   readonly #labels: string[] = [];
-  /** Pairs of states, of the steps that are no failures. */
+  /** Pairs of states, of the steps that are no failures, by the first. */
   readonly #edges = new Numbers();
+  /** Where in them each state’s begin. */
+  readonly #starts = new Numbers();
   /** For each state the goals that hold in it, one bit each. */
   readonly #reached = new Numbers();
   #transitions = 0;
@@ -73,6 +75,7 @@ class Exploration<State> {
     while (layer.length > 0) {
       const next: [number, State][] = [];
       for (const [index, state] of layer) {
+        this.#starts.push(this.#edges.size);
         for (const step of world.stepsOf(state)) {
           const draft = world.clone(state);
           step.act(draft);
@@ -114,34 +117,135 @@ class Exploration<State> {
     return path;
   }
 
-  /** The nearest state from which a goal is out of reach. */
+  /** The nearest state from which nothing leads to where all goals are reached, for good or again and again. */
   #unreachable(): Counterexample | null {
     const { goals } = this.#world;
-    const bits = this.#spreadBack();
     const all = (1 << goals.length) - 1;
-    const index = bits.findIndex((reached) => reached !== all);
-    if (index < 0) return null;
-    const goal = goals.find((_, i) => (bits[index]! & (1 << i)) === 0)!;
-    return { what: `never again: ${goal.name}`, path: this.#pathTo(index) };
+    const { parts, ends } = this.#ends();
+    const goodEnds = new Set<number>();
+    const reachedInEnd = new Map<number, number>();
+    parts.forEach((part, index) => {
+      if (!ends.has(part)) return;
+      const reached = this.#reached.at(index);
+      reachedInEnd.set(part, (reachedInEnd.get(part) ?? 0) | reached);
+      if (reached === all) goodEnds.add(part);
+    });
+    const found = this.#stranded(parts, ends, goodEnds);
+    if (found === null) return null;
+    const bits = reachedInEnd.get(parts[found.end]!)!;
+    const missing = goals.find((_, i) => (bits & (1 << i)) === 0);
+    const what = missing === undefined ? 'never all at once' : `never again: ${missing.name}`;
+    return { what, path: this.#pathTo(found.from) };
   }
 
-  /** For each state the goals that can be reached from it. States are numbered in the order of their distance. */
-  #spreadBack(): Int32Array {
+  /**
+   * The strongly connected parts of the graph of steps that are no failures, by Tarjan, and those that nothing leads out of:
+   * where a fleet ends up once faults are over.
+   */
+  #ends(): { parts: Int32Array; ends: ReadonlySet<number> } {
     const count = this.#known.size;
-    const bits = Int32Array.from({ length: count }, (_, index) => this.#reached.at(index));
-    const { heads, nexts, froms } = backwards(this.#edges, count);
-    const queue = Array.from(bits.keys()).filter((index) => bits[index] !== 0);
-    for (let to = queue.pop(); to !== undefined; to = queue.pop()) {
-      for (let edge = heads[to]!; edge >= 0; edge = nexts[edge]!) {
-        const from = froms[edge]!;
-        const more = bits[from]! | bits[to]!;
-        if (more === bits[from]) continue;
-        bits[from] = more;
-        queue.push(from);
-      }
+    const { parts, partCount } = partsOf(count, (index) => this.#edgesFrom(index), this.#edges);
+    const ends = new Set(Array.from({ length: partCount }, (_, part) => part));
+    for (let edge = 0; edge < this.#edges.size; edge += 2) {
+      const from = parts[this.#edges.at(edge)]!;
+      if (from !== parts[this.#edges.at(edge + 1)]) ends.delete(from);
     }
-    return bits;
+    return { parts, ends };
   }
+
+  /** Where the edges of a state begin and end: they were found state by state. */
+  #edgesFrom(index: number): readonly [number, number] {
+    const next = index + 1 < this.#starts.size ? this.#starts.at(index + 1) : this.#edges.size;
+    return [this.#starts.at(index), next];
+  }
+
+  /** A state of some end that a state leads to. */
+  #endAfter(from: number, parts: Int32Array, ends: ReadonlySet<number>): number {
+    const seen = new Set([from]);
+    for (const index of seen) {
+      if (ends.has(parts[index]!)) return index;
+      const [first, end] = this.#edgesFrom(index);
+      for (let edge = first; edge < end; edge += 2) seen.add(this.#edges.at(edge + 1));
+    }
+    return from;
+  }
+
+  /**
+   * The nearest state from which a bad end can be reached and no good one, and a state of that end. States are numbered in
+   * the order of their distance.
+   */
+  #stranded(
+    parts: Int32Array,
+    ends: ReadonlySet<number>,
+    goodEnds: ReadonlySet<number>,
+  ): { from: number; end: number } | null {
+    const count = parts.length;
+    const { heads, nexts, froms } = backwards(this.#edges, count);
+    const spread = (queue: number[]): Uint8Array => {
+      const reaches = new Uint8Array(count);
+      for (const index of queue) reaches[index] = 1;
+      for (let to = queue.pop(); to !== undefined; to = queue.pop()) {
+        for (let edge = heads[to]!; edge >= 0; edge = nexts[edge]!) {
+          const from = froms[edge]!;
+          if (reaches[from] === 1) continue;
+          reaches[from] = 1;
+          queue.push(from);
+        }
+      }
+      return reaches;
+    };
+    const indexes = Array.from(parts.keys());
+    const reachesGood = spread(indexes.filter((index) => goodEnds.has(parts[index]!)));
+    const from = reachesGood.indexOf(0);
+    if (from < 0) return null;
+    return { from, end: this.#endAfter(from, parts, ends) };
+  }
+}
+
+/** Tarjan’s algorithm, without recursion. */
+function partsOf(
+  count: number,
+  edgesFrom: (index: number) => readonly [number, number],
+  edges: Numbers,
+): { parts: Int32Array; partCount: number } {
+  const parts = new Int32Array(count).fill(-1);
+  const order = new Int32Array(count).fill(-1);
+  const low = new Int32Array(count);
+  const stack: number[] = [];
+  let orderCount = 0;
+  let partCount = 0;
+  for (let root = 0; root < count; root += 1) {
+    if (order[root]! >= 0) continue;
+    const visit: [index: number, edge: number, end: number][] = [];
+    const enter = (index: number): void => {
+      order[index] = orderCount;
+      low[index] = orderCount;
+      orderCount += 1;
+      stack.push(index);
+      visit.push([index, ...edgesFrom(index)]);
+    };
+    enter(root);
+    for (let top = visit.at(-1); top !== undefined; top = visit.at(-1)) {
+      const [index, edge, end] = top;
+      if (edge < end) {
+        top[1] = edge + 2;
+        const to = edges.at(edge + 1);
+        if (order[to]! < 0) enter(to);
+        else if (parts[to]! < 0) low[index] = Math.min(low[index]!, order[to]!);
+        continue;
+      }
+      visit.pop();
+      const outer = visit.at(-1);
+      if (outer !== undefined) low[outer[0]] = Math.min(low[outer[0]]!, low[index]!);
+      if (low[index] !== order[index]) continue;
+      for (let member = stack.pop()!; ; member = stack.pop()!) {
+        parts[member] = partCount;
+        if (member === index) break;
+      }
+      partCount += 1;
+    }
+  }
+  return { parts, partCount };
 }
 
 /** Edges by where they lead to, as chained lists. */

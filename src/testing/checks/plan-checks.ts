@@ -11,7 +11,7 @@ interface Answers {
 }
 
 export class PlanChecker {
-  /** By the leader's generation and process: in another store the same generation comes again. */
+  /** By the leader's generation and process: in another store the same generation may come again. */
   readonly #answers = new Map<string, Answers>();
   readonly #planned = new Set<string>();
   #generation = 0;
@@ -32,9 +32,8 @@ export class PlanChecker {
     answers.isFinal ||= finality === 'final';
   }
 
-  /** Another store: nothing is planned in it, and nobody leads. */
+  /** Another store: nothing is planned in it, and nobody leads but who led in what was restored, with the answers of then. */
   replaced(): void {
-    this.#answers.clear();
     this.#planned.clear();
     this.#generation = 0;
     this.#leader = '';

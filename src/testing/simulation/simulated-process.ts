@@ -313,10 +313,7 @@ export class SimulatedProcess {
     return {
       fingerprint: () => planner.fingerprint(),
       plan: async (request) => {
-        const { life } = this.#world;
         const answer = await planner.plan(request);
-        // Of a term in a store that is gone: nobody may store it.
-        if (life !== this.#world.life) return answer;
         const splits = this.#heard(answer, request.generation);
         // What is no answer goes on as it is, for the worker to refuse.
         return Symbol.iterator in Object(answer?.splits) ? { ...answer, splits } : answer;

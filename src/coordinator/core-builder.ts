@@ -29,6 +29,7 @@ export interface CoreHooks {
   /** Something threw that must not: a bug. */
   readonly crash: (error: unknown) => void;
   readonly changed: ViewListener['changed'];
+  readonly wentBack: ViewListener['wentBack'];
   readonly session: SessionListener;
   /** The store has refused this worker for a whole lease. */
   readonly abandonAll: LinkListener['abandonAll'];
@@ -111,7 +112,7 @@ function buildLink(store: Store, ports: LinkPorts, hooks: CoreHooks): Omit<Link,
       { gate, clock, mailbox, charts, isEphemeral: (key) => isEphemeralKey(keys, key) },
       (resend) => provideLane(mailbox, resend),
     ),
-    view: new FleetView(keys, warnings, { changed: hooks.changed }),
+    view: new FleetView(keys, warnings, { changed: hooks.changed, wentBack: hooks.wentBack }),
     session: new SessionKeeper(
       { ...ports, gate },
       { of: 'worker', ttlMs: leaseDurationMs },

@@ -44,6 +44,8 @@ export type PlanView =
 /** Told of each key that changed, after the view shows it. */
 export interface ViewListener {
   changed(name: KeyName, change: Change): void;
+  /** What was read cannot be after what was known: the store went back in time. Told once until {@link FleetView.clear}. */
+  wentBack(): void;
 }
 
 export class FleetView {
@@ -52,6 +54,7 @@ export class FleetView {
   readonly known = new KnownKeys();
   readonly #listener: ViewListener;
   readonly #warnings: Warnings;
+  #hasGoneBack = false;
 
   plan: PlanView = { kind: 'unknown' };
   leader: Seen<LeaderRecord> | null = null;
@@ -75,6 +78,7 @@ export class FleetView {
 
   /** Takes a full reading of a range in. */
   list(range: Range, entries: readonly Entry[], revision: Revision): void {
+    for (const entry of entries) this.#compare(entry, revision);
     this.learn(range, this.known.changesOf(range, entries, revision), revision);
   }
 
@@ -107,6 +111,7 @@ export class FleetView {
 
   /** Takes in what a conflict found at `key` when the store stood at `revision`. */
   found(key: string, entry: Entry | null, revision: Revision): void {
+    if (entry !== null) this.#compare(entry, revision);
     this.apply({ key, modRevision: entry?.modRevision ?? revision, entry });
   }
 
@@ -117,6 +122,7 @@ export class FleetView {
 
   /** Forgets everything (R8). */
   clear(): void {
+    this.#hasGoneBack = false;
     this.known.clear();
     this.plan = { kind: 'unknown' };
     this.leader = null;
@@ -124,6 +130,12 @@ export class FleetView {
     this.isPaused = false;
     for (const map of [this.presences, this.leases, this.parked, this.assignments]) map.clear();
     for (const set of [this.unreadableLeases, this.cordoned, this.drained]) set.clear();
+  }
+
+  #compare(entry: Entry, revision: Revision): void {
+    if (this.#hasGoneBack || !this.known.contradicts(entry, revision)) return;
+    this.#hasGoneBack = true;
+    this.#listener.wentBack();
   }
 
   #update(name: KeyName, change: Change): void {

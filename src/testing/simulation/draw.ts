@@ -7,8 +7,10 @@ import {
   type ActKind,
   type CallClass,
   type CallFaultKind,
+  type DeniedClass,
   type Misdeed,
   type PlannerRun,
+  type ReadClass,
   type Scenario,
   type ScenarioSplit,
   type ScenarioWorker,
@@ -60,7 +62,7 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
       opTimeoutMs,
       rebalanceDelayMs: draw.chance(0.2) ? 0 : draw.whole(0, 2 * leaseDurationMs),
       drainDeadlineMs: draw.whole(opTimeoutMs, 2 * leaseDurationMs),
-      maxAttempts: draw.whole(2, 5),
+      maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
       replanIntervalMs: draw.whole(leaseDurationMs, 3 * leaseDurationMs),
       reconcileIntervalMs: draw.whole(leaseDurationMs, 4 * leaseDurationMs),
     },
@@ -175,6 +177,12 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
     case 'cutWatches':
     case 'partition':
       return drawNetworkAct(draw, kind, { atMs, worker, forMs, leaseMs });
+    case 'outage':
+    case 'denied':
+    case 'failReads':
+    case 'hugeAnswers':
+    case 'sessionsApart':
+      return drawLongAct(draw, kind, { atMs, worker, forMs, leaseMs });
     case 'crash':
       return {
         atMs,
@@ -228,12 +236,7 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
 function drawNetworkAct(
   draw: Draw,
   kind: 'calls' | 'events' | 'cutWatches' | 'partition',
-  {
-    atMs,
-    worker,
-    forMs,
-    leaseMs,
-  }: { atMs: number; worker: number; forMs: number; leaseMs: number },
+  { atMs, worker, forMs, leaseMs }: DrawnSpan,
 ): Act {
   switch (kind) {
     case 'calls': {
@@ -275,8 +278,99 @@ function drawNetworkAct(
   }
 }
 
+/** What lasts longer or shorter than a lease, which decides what it costs. */
+function drawLongAct(
+  draw: Draw,
+  kind: 'outage' | 'denied' | 'failReads' | 'hugeAnswers' | 'sessionsApart',
+  { atMs, worker, forMs, leaseMs }: DrawnSpan,
+): Act {
+  const spanMs = draw.chance(0.5)
+    ? draw.whole(0.05 * leaseMs, 0.9 * leaseMs)
+    : draw.whole(1.05 * leaseMs, 3 * leaseMs);
+  switch (kind) {
+    case 'outage':
+      return {
+        atMs,
+        do: kind,
+        afterMs: draw.whole(0, 3 * leaseMs),
+        forMs: spanMs,
+        then: draw.pick([
+          'another',
+          'earlier',
+          'earlier',
+          'earlierUnderTheSameId',
+          'earlierUnderTheSameId',
+          'same',
+        ]),
+        silent: draw.chance(0.5),
+      };
+    case 'denied':
+      return { atMs, do: kind, worker, of: draw.pick(DENIED_CLASSES), forMs: spanMs };
+    case 'failReads':
+      return {
+        atMs,
+        do: kind,
+        worker,
+        of: draw.pick(READ_CLASSES),
+        forMs: spanMs,
+        silent: draw.chance(0.5),
+      };
+    case 'hugeAnswers':
+      return {
+        atMs,
+        do: kind,
+        worker,
+        entriesMax: draw.whole(1, 20),
+        entryMs: draw.whole(0, 30),
+        forMs: 4 * forMs,
+      };
+    case 'sessionsApart':
+      return {
+        atMs,
+        do: kind,
+        first: draw.pick(['worker', 'worker', 'leader']),
+        how: draw.pick(['revoked', 'notRenewed']),
+        forMs: 1.5 * leaseMs,
+        thenMs: draw.chance(0.5) ? null : draw.whole(0, 2 * leaseMs),
+      };
+  }
+}
+
+/** When something happens, to whom, and for how long. */
+interface DrawnSpan {
+  readonly atMs: number;
+  readonly worker: number;
+  readonly forMs: number;
+  readonly leaseMs: number;
+}
+
+const DENIED_CLASSES: readonly DeniedClass[] = [
+  'any',
+  'writes',
+  'reads',
+  'sessions',
+  'leases/',
+  'splits/',
+];
+const READ_CLASSES: readonly ReadClass[] = [
+  'reads',
+  'reads',
+  'splits/',
+  'assign/',
+  'leases/',
+  'workers/',
+];
 const DELETED_KEYS = ['presence', 'assignment', 'lease', 'lease', 'leader'] as const;
-const BOUNCES = ['crash', 'stop', 'freeze', 'revokeSession', 'deleteKey', 'partition'] as const;
+const BOUNCES = [
+  'crash',
+  'stop',
+  'freeze',
+  'revokeSession',
+  'deleteKey',
+  'partition',
+  'denied',
+  'failReads',
+] as const;
 const CALL_FAULTS: readonly CallFaultKind[] = [
   'delay',
   'delayAnswer',

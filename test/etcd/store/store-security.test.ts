@@ -18,6 +18,7 @@ import {
   sessionNamed,
   write,
 } from '../../store/support.ts';
+import { patiently } from '../../support/patience.js';
 import { type CertificateAuthority, createCertificates } from '../support/server/certificates.ts';
 import { endOfPrefix } from '../support/server/gateway.ts';
 import { startProxy } from '../support/server/proxy.ts';
@@ -311,7 +312,8 @@ describe('users', () => {
 
     await byRoot('role/grant', { name: 'worker-keys', perm: { permType: 'READ', ...OTHER } });
     await server.gateway.put('other/a', '1');
-    await until(() => denied.events.length === 3);
+    // It is asked for again at least each ten seconds.
+    await until(() => denied.events.length === 3, patiently(12_000));
     expect(kindsOf(denied)).toBe('E_STORE_DENIED accepted changes');
     await byRoot('role/revoke', { role: 'worker-keys', ...OTHER });
     denied.stop();

@@ -10,6 +10,11 @@ export const sessionIgnores: readonly Ignored[] = [
   { event: 'session.wanted', states: ['opening'], why: 'It is being asked for.' },
   { event: 'session.unwanted', states: IDLE, why: 'There is none to give back.' },
   { event: 'session.abandoned', states: IDLE, why: 'There is none to give up.' },
+  {
+    event: 'session.abandoned',
+    states: ['opening'],
+    why: 'Nothing hangs on it yet, and somebody waits for it: given up without a word, it would hang them.',
+  },
   { event: 'session.released', states: [...IDLE, 'open.lapsing'], why: 'Nothing is renewed here.' },
   { event: 'session.gone', states: ['opening', ...IDLE], why: 'Of a session that is over.' },
   { event: 'deadline.passed', states: ['opening', ...IDLE], why: 'Of a session that is over.' },

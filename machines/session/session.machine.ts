@@ -84,7 +84,6 @@ export const sessionMachine = base.createMachine({
         'opening.due': { actions: 'openAgain' },
         // What was asked of the store before is nobody's answer any more: the wish stands, and is put to the new one.
         'store.reset': { target: 'opening', reenter: true },
-        'session.abandoned': { target: 'closed', actions: 'discardOpening' },
         'session.unwanted': { target: 'closing', actions: 'closeSession' },
         'session.released': { target: 'closed', actions: 'discardOpening' },
       },

@@ -97,7 +97,6 @@ describe('opening', () => {
   });
 
   test.each([
-    ['that is abandoned', abandon, 'closed', ['discardOpening']],
     ['that is to be renewed no more', lapse, 'closed', ['discardOpening']],
     ['that is given back', giveBack, 'closing', ['closeSession']],
   ] as const)(
@@ -113,6 +112,16 @@ describe('opening', () => {
       expect([session.state, session.asked()]).toEqual([state, []]);
     },
   );
+
+  test('session - one that is abandoned while it is asked for is opened all the same: somebody waits for it', () => {
+    const session = asked();
+    session.send({ type: 'opening.failed', pauseMs: 200 });
+    session.asked();
+    abandon(session);
+    expect([session.state, session.asked()]).toEqual(['opening', []]);
+    granted(session);
+    expect(session.asked()).toEqual(['tellOpened']);
+  });
 });
 
 function lapse(session: Driven): void {

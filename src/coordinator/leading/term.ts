@@ -109,11 +109,11 @@ export class Term {
     const result = await leaderGate.readPages(range, options, {
       persist: (page) => this.answered(work, page),
       take: async (entries) => {
-        part += entries.length;
-        if (part >= PART_MAX) {
+        if (part + entries.length > PART_MAX) {
           part = 0;
           await nextTurn(clock);
         }
+        part += entries.length;
         if (!this.isOver) take(entries);
       },
     });

@@ -63,6 +63,7 @@ export class SessionKeeper {
   readonly #closings = new Set<Promise<void>>();
   #held: Held = NONE;
   #deadlineTimer: Timer | undefined;
+  #askedAnewAtMs = -Infinity;
   /** Why the last try to open was in vain. */
   #failure: unknown = null;
   /** The longest a renewal fell due late since the last answered one: the loop was blocked. */
@@ -147,11 +148,7 @@ export class SessionKeeper {
     return sessionMachine.provide({
       actions: {
         openSession: (_) => {
-          this.#ask({
-            kind: 'asked',
-            id: randomSessionId(this.#ports.random),
-            firstSentAtMs: this.#nowMs,
-          });
+          this.#askAnew();
         },
         openAgain: (_) => {
           this.#askAgain();
@@ -180,6 +177,27 @@ export class SessionKeeper {
         },
       },
     });
+  }
+
+  /** A store that grants sessions and knows nothing of them a moment later must not be asked without a pause. */
+  #askAnew(): void {
+    const pauseMs = this.#askedAnewAtMs + RETRY_MS - this.#nowMs;
+    const asked = {
+      kind: 'asked',
+      id: randomSessionId(this.#ports.random),
+      firstSentAtMs: this.#nowMs + Math.max(0, pauseMs),
+    } as const;
+    this.#askedAnewAtMs = asked.firstSentAtMs;
+    if (pauseMs <= 0) {
+      this.#ask(asked);
+      return;
+    }
+    this.#held = asked;
+    this.#ports.clock.setTimeout(() => {
+      this.#hear(asked, () => {
+        this.#ask(asked);
+      });
+    }, pauseMs);
   }
 
   #ask(asked: Held & { kind: 'asked' }): void {

@@ -219,7 +219,7 @@ describe('opening', () => {
     keeper.open();
     await rig.clock.advance(100);
     expect(rig.store.liveSessions).toHaveLength(1);
-    keeper.abandon('denied');
+    keeper.stopRenewing();
     await rig.clock.advance(5_000);
     expect(told).toEqual([]);
     expect(keeper.id).toBeNull();
@@ -234,8 +234,22 @@ describe('opening', () => {
     await rig.clock.advance(100);
     keeper.reset();
     await rig.clock.advance(10 * TTL_MS);
-    expect(told).toEqual(['opened at 100']);
+    expect(told).toEqual(['opened at 200']);
     expect(rig.store.liveSessions).toEqual([keeper.id]);
+  });
+
+  test('open - of a store that forgets each session at once is asked for again without haste', async () => {
+    const { rig, keeper } = kept();
+    for (let round = 0; round < 10; round += 1) {
+      keeper.open();
+      await rig.clock.advance(200);
+      const { id } = keeper;
+      expect(id).not.toBeNull();
+      keeper.gone(id!);
+      keeper.open();
+      await rig.clock.advance(1);
+    }
+    expect(rig.client.counts.openSession).toBe(11);
   });
 
   test('open - of an open session answers at once and opens no second one', async () => {
@@ -323,7 +337,7 @@ describe('ending', () => {
     keeper.open();
     await rig.clock.advance(100);
     keeper.gone(before);
-    expect(told).toEqual(['opened at 0', 'closed at 100', 'opened at 100']);
+    expect(told).toEqual(['opened at 0', 'closed at 100', 'opened at 200']);
     keeper.gone(keeper.id!);
     expect(told.at(-1)).toBe('gone at 200');
   });

@@ -5,11 +5,10 @@ import {
   type Grant,
   type StopReport,
 } from '../../../src/index.ts';
-import { type StoreCall, writesTo } from '../../../src/store/faults.ts';
+import { writesTo } from '../../../src/store/faults.ts';
 import {
   afterTenLeases,
   DRAIN_MS,
-  endBesideAStuckHandler,
   ephemeralKeysOf,
   guardProcess,
   NOTHING,
@@ -30,8 +29,7 @@ import {
   type SeamWorker,
   watched,
 } from '../../support/fleet.ts';
-import { between, fleet, startFleet, startRecorded } from '../../support/scenario.ts';
-import { eventsOf } from '../../support/observed.ts';
+import { between, fleet, startFleet } from '../../support/scenario.ts';
 
 let guard: ReturnType<typeof guardProcess>;
 beforeEach(() => {
@@ -425,28 +423,35 @@ describe('a fatal error while a handler never returns', () => {
 });
 
 describe('a store that denies all access', () => {
-  test('a store that denies all access - ends the run within a lease, and its handlers are told to stop', async () => {
-    const planner = finalPlan(['normal', 'stuck']);
-    // The run has to fail.
-    const world = startRecorded({ planner }, 'failed');
-    const anyCall = (call: StoreCall): boolean => call.kind !== 'watch';
-    const { a, tookMs, report } = await endBesideAStuckHandler(world, ({ client }) => {
-      client.when(anyCall).refuse('E_STORE_DENIED');
+  test('a store that denies all access - takes everything from a worker within a lease, says so, and does not end it (R45)', async () => {
+    const grants = new Map<string, Grant>();
+    await startFleet({ planner: finalPlan(['normal', 'stuck']) });
+    const a = fleet.worker('a', async (grant) => {
+      grants.set(grant.split.id, grant);
+      if (grant.split.id === 'stuck') await never;
+      await lost(grant);
     });
-    expect(a.run.error).toMatchObject({ code: 'E_STORE_DENIED', kind: 'fatal' });
-    // Renewals are tried until the session may not be believed in; then nobody lets it in again.
-    expect(tookMs).toBeLessThanOrEqual(LEASE_MS);
-    expect(
-      eventsOf(a, 'lost')
-        .map(({ splitId }) => splitId)
-        .sort(),
-    ).toEqual(['normal', 'stuck']);
-    expect(report).toMatchObject({ reason: 'failed' });
-    expect(report.error).toContain('E_STORE_DENIED');
-    // What was not allowed is not there; what hung on the sessions goes with them.
-    expect(fleet.split('normal')?.watermark).toBeNull();
-    await fleet.advance(LEASE_MS);
-    expect(fleet.store.dump(`${fleet.keys.root}leases/`)).toEqual([]);
-    expect(fleet.leader()).toBeNull();
+    await fleet.until('both run', () => grants.size === 2, 5_000);
+    await fleet.advance(1_000);
+    const rule = a.client.when('any').deny();
+    await fleet.advance(LEASE_MS + 1_000);
+    for (const grant of grants.values()) expect(grant.lost.aborted).toBe(true);
+    const { revision } = fleet.store;
+    const stuck = grants.get('stuck')!;
+    for (const late of [stuck.commit({ watermark: 99 }), stuck.complete()]) {
+      await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
+    }
+    expect(fleet.store.revision).toBe(revision);
+    expect(a.run.state).toBe('pending');
+    expect(a.worker.status()).toMatchObject({
+      presence: 'rejoining',
+      charts: { link: 'barred', leader: 'following.barred' },
+      failing: expect.arrayContaining([expect.objectContaining({ code: 'E_STORE_DENIED' })]),
+    });
+    rule.remove();
+    await fleet.until('it is back', () => a.worker.status().presence === 'present', 2 * LEASE_MS);
+    const stopping = watched(a.worker.stop());
+    await fleet.until('it has stopped', () => stopping.state !== 'pending', STOP_MS);
+    expect(stopping.value).toMatchObject({ reason: 'stopped', error: null });
   });
 });

@@ -3,10 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { nextRevision } from '../../../src/base/decimals.ts';
+import { ABSENT, nextRevision } from '../../../src/base/decimals.ts';
 import { isLeaseholdError } from '../../../src/base/errors.ts';
 import { type EtcdStore, etcdStore, type EtcdStoreOptions } from '../../../src/store/etcd/index.ts';
+import type { Compare } from '../../../src/store/port.ts';
 import {
+  batch,
   CALL,
   expectCode,
   newest,
@@ -318,6 +320,24 @@ describe('users', () => {
     await byRoot('role/revoke', { role: 'worker-keys', ...OTHER });
     denied.stop();
     allowed.stop();
+  });
+
+  test('etcd store - a batch is denied like a single write: nothing of it is written', async () => {
+    const store = as('worker', 'secret');
+    const guard: Compare = { key: 'mine/guard', target: 'createRevision', equals: ABSENT };
+    for (const key of ['other/b', 'mine/b']) {
+      const txns = [{ writes: [put('mine/c', '1')] }, { writes: [put(key, '1')] }];
+      for (const guards of [[], [guard]]) {
+        const sent = store.transact(batch(txns, guards), CALL);
+        if (key.startsWith('other/')) await expectCode(sent, 'E_STORE_DENIED');
+        else expect(await sent).toMatchObject({ kind: 'tried' });
+      }
+    }
+    expect(await server.gateway.get('other/b')).toBeNull();
+    expect(await server.gateway.get('mine/b')).toMatchObject({ version: 2n });
+    await write(store, put('mine/guard', '1'));
+    const late = store.transact(batch([{ writes: [put('mine/d', '1')] }], [guard]), CALL);
+    expect(await late).toMatchObject({ kind: 'guardFailed' });
   });
 
   test('etcd store - a permission that is taken away and given back denies calls meanwhile, and nothing after', async () => {

@@ -217,7 +217,7 @@ async function endsWell(path: Path, failure: Failure): Promise<void> {
 
 describe.each(PATHS.map((path) => [path.name, path] as const))('%s', (_, path) => {
   test.each(FAILURES.filter((failure) => fits(path, failure)).map((failure) => [failure]))(
-    'that fails as %s - is said, and healed from or ended by',
+    'that fails as %s - is said, and healed from or ended by (R46)',
     async (failure) => {
       await endsWell(path, failure);
     },

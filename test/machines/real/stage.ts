@@ -73,6 +73,7 @@ export class Stage {
 
   constructor({ config, planner = noPlanner, replace }: StageOptions = {}) {
     this.probe = new ChartProbe(replace);
+    this.probe.nowMs = () => this.clock.nowMs();
     this.worker = listening(this.probe, () =>
       createCoordinator({
         job: 'job',

@@ -35,7 +35,6 @@ export interface Bounds {
 /** A fault that was there, put back. */
 export type LifeOmission =
   | 'L1: a reset drops a session that is being opened, and nobody joins anew'
-  | 'L1: a reset drops a leader session that is being opened'
   | 'L3: what a leader cannot read costs it nothing'
   | 'L7: the leader does not see itself as a worker'
   | 'R14: what was announced in the store before still counts'
@@ -181,6 +180,19 @@ export const NO_BOUNDS: Bounds = {
   stops: 0,
   kills: 0,
   hands: 0,
+};
+
+/** As much as `total` allows, of every kind. */
+export const ANYTHING: Bounds = {
+  total: 9,
+  resets: 9,
+  expiries: 9,
+  denials: 9,
+  leaderDenials: 9,
+  lost: 9,
+  stops: 9,
+  kills: 9,
+  hands: 9,
 };
 
 export function cloneLives(lives: Lives): Lives {

@@ -117,12 +117,10 @@ export function termClosed(at: At): void {
 
 /** The store is another one (R8). */
 export function resetSession(at: At, name: SessionName): void {
-  const { without } = at.setting;
   const isDropped =
     isIn(at.worker, name, 'opening') &&
-    (without === 'L1: a reset drops a session that is being opened, and nobody joins anew' ||
-      (name === 'leaderSession' &&
-        without === 'L1: a reset drops a leader session that is being opened'));
+    at.setting.without ===
+      'L1: a reset drops a session that is being opened, and nobody joins anew';
   // What was asked for is forgotten, and nobody is told.
   if (isDropped) tell(at, name, { type: 'session.released' });
   else tell(at, name, { type: 'store.reset' });

@@ -17,6 +17,8 @@ export interface Mutant {
   /** The rules that it breaks. */
   readonly rules: string;
   readonly edits: readonly Edit[];
+  /** Test files that notice it where fleets and charts cannot: the scenarios of its rules. */
+  readonly tests?: string;
 }
 
 const RECORDS = 'src/protocol/tenancy-records.ts';
@@ -32,6 +34,10 @@ const PLANNING = 'src/coordinator/leading/planning.ts';
 const SPLIT_READER = 'src/coordinator/leading/split-reader.ts';
 const JUDGING = 'src/coordinator/leading/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
+const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
+const KNOWN_KEYS = 'src/coordinator/link/known-keys.ts';
+const PROBE = 'src/coordinator/link/probe.ts';
+const ERRORS_AND_PATHS = 'test/scenarios/store/errors-and-paths';
 const TRANSACTIONS = 'src/protocol/transactions.ts';
 const PLAN_RECORDS = 'src/protocol/plan-records.ts';
 const ANNOUNCING = 'src/protocol/announcing.ts';
@@ -43,6 +49,11 @@ function one(
   [find, replace]: readonly [find: string, replace: string],
 ): Mutant {
   return { mistake, rules, edits: [{ file, find, replace }] };
+}
+
+/** A mistake that a scenario shows, on a store that goes wrong call by call. */
+function shownBy(tests: string, mutant: Mutant): Mutant {
+  return { ...mutant, tests };
 }
 
 export const MUTANTS: readonly Mutant[] = [
@@ -230,4 +241,123 @@ export const MUTANTS: readonly Mutant[] = [
     'tenancies.stopAll();',
     'tenancies.stopAll();\n              void this.#core.session.close();',
   ]),
+
+  // Nothing hangs
+  {
+    mistake: 'a store that is another one drops the wish for a session, and tells nobody',
+    rules: 'R8, R11',
+    edits: [
+      {
+        file: 'machines/session/session.machine.ts',
+        find: "'store.reset': { target: 'opening', reenter: true },",
+        replace: "'store.reset': { target: 'closed', actions: 'discardOpening' },",
+      },
+      {
+        file: 'machines/presence/presence.machine.ts',
+        find: "'session.opened': 'putting',\n            'step.denied': 'barred',\n            'store.reset': 'joining',",
+        replace: "'session.opened': 'putting',\n            'step.denied': 'barred',",
+      },
+    ],
+  },
+  one(
+    'a leader takes itself for present when its own session has ended',
+    'R26, R28',
+    'src/coordinator/membership/peers.ts',
+    [
+      'if (presence === undefined) {',
+      'if (presence === undefined && instance === this.#core.me) return;\n    if (presence === undefined) {',
+    ],
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one('a leader that cannot read goes on leading', 'R18', 'src/coordinator/leading/term.ts', [
+      'this.#core.mailbox.post(() => {\n        this.failed(work);\n      });\n      throw error;',
+      'throw error;',
+    ]),
+  ),
+  one('an answer that is too large is asked for again as it was', 'R24', 'src/store/read-all.ts', [
+    'limit = Math.floor(limit / 2);',
+    'limit = Math.max(limit, 1);',
+  ]),
+  one('what cannot be after what was known is dropped as old news', 'R8', KNOWN_KEYS, [
+    'return compareDecimals(revision, known.modRevision) >= 0;',
+    'return false;',
+  ]),
+  one(
+    'another store does not make a process’s announcement its first one',
+    'R8, R14',
+    ANNOUNCEMENT,
+    ['    this.#announcedAt = null;\n    this.landedAtMs = null;', '    this.#announcedAt = null;'],
+  ),
+  one('a presence of before this process’s own is taken for a twin', 'R14', ANNOUNCEMENT, [
+    'const isGhost =\n      found !== null &&',
+    'const isGhost =\n      found === undefined &&',
+  ]),
+  shownBy(
+    'test/scenarios/(holding|store)/',
+    one('a lease that is awaited is not looked at again', 'R24', 'src/coordinator/engine.ts', [
+      'lookAgain(this.core, this.tenancies.awaitedLeases());',
+      '',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/',
+    one(
+      'each new leader begins the rebalance delay anew',
+      'R26',
+      'src/coordinator/leading/away-notes.ts',
+      [
+        'const leftMs = delayLeftMs(since, clock.wallMs(), config.rebalanceDelayMs);',
+        'const leftMs = delayLeftMs(undefined, since ?? clock.wallMs(), config.rebalanceDelayMs);',
+      ],
+    ),
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one(
+      'a worker that is refused for good keeps what it holds',
+      'R18',
+      'machines/link/link.machine.ts',
+      [
+        "'patience.over': { target: 'barred', actions: 'abandonAll' },",
+        "'patience.over': { target: 'barred' },",
+      ],
+    ),
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one(
+      'two clusters in one list of endpoints are waited out',
+      'R8',
+      'src/coordinator/link/link-health.ts',
+      ["new Set(['E_STORE_UNSUPPORTED', 'E_CLUSTERS_MIXED'])", "new Set(['E_STORE_UNSUPPORTED'])"],
+    ),
+  ),
+  {
+    mistake: 'the probe’s keys outlive a start that dies in the middle',
+    rules: 'R5',
+    edits: [
+      {
+        file: PROBE,
+        find: 'const put = (key: Key, session: SessionId): Write => ({ put: key, value: CHANGED, session });',
+        replace: 'const put = (key: Key): Write => ({ put: key, value: CHANGED, session: null });',
+      },
+      {
+        file: PROBE,
+        find: '{ put: key, value: CREATED, session }',
+        replace: '{ put: key, value: CREATED, session: null }',
+      },
+      {
+        file: PROBE,
+        find: 'if (entry !== undefined && entry.session !== session) {',
+        replace: 'if (entry === null) {',
+      },
+      {
+        file: PROBE,
+        find: 'await gate.closeSession(session);',
+        replace:
+          'await gate.transact({ guard: [], txns: keys.map((key) => ({ compares: [], writes: [{ delete: key }], onConflict: [] })) });',
+      },
+    ],
+  },
 ];

@@ -24,6 +24,7 @@ import {
 } from '../../records/records.ts';
 import type { Change, Entry, Range } from '../../store/port.ts';
 import { KnownKeys } from './known-keys.ts';
+import type { StoreAge } from './store-age.ts';
 import type { Warnings } from './warnings.ts';
 
 /** A record as it stands in the store. */
@@ -44,8 +45,8 @@ export type PlanView =
 /** Told of each key that changed, after the view shows it. */
 export interface ViewListener {
   changed(name: KeyName, change: Change): void;
-  /** What was read cannot be after what was known: the store went back in time. Told once until {@link FleetView.clear}. */
-  wentBack(): void;
+  /** Follows how far the store has come. */
+  readonly age: StoreAge;
 }
 
 export class FleetView {
@@ -54,7 +55,6 @@ export class FleetView {
   readonly known = new KnownKeys();
   readonly #listener: ViewListener;
   readonly #warnings: Warnings;
-  #hasGoneBack = false;
 
   plan: PlanView = { kind: 'unknown' };
   leader: Seen<LeaderRecord> | null = null;
@@ -90,6 +90,7 @@ export class FleetView {
 
   /** Takes one change in, from a watch, a listing or an answer of our own; older ones are dropped (R9). */
   apply(change: Change): void {
+    this.#listener.age.saw(change.modRevision);
     if (!this.known.apply(change)) return;
     const name = parseKey(this.keys, change.key);
     this.#update(name, change);
@@ -122,7 +123,7 @@ export class FleetView {
 
   /** Forgets everything (R8). */
   clear(): void {
-    this.#hasGoneBack = false;
+    this.#listener.age.forget();
     this.known.clear();
     this.plan = { kind: 'unknown' };
     this.leader = null;
@@ -133,9 +134,7 @@ export class FleetView {
   }
 
   #compare(entry: Entry, revision: Revision): void {
-    if (this.#hasGoneBack || !this.known.contradicts(entry, revision)) return;
-    this.#hasGoneBack = true;
-    this.#listener.wentBack();
+    if (this.known.contradicts(entry, revision)) this.#listener.age.wentBack();
   }
 
   #update(name: KeyName, change: Change): void {

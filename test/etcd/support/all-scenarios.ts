@@ -21,3 +21,6 @@ import '../../scenarios/holding/unknown-outcomes-endings.test.ts';
 import '../../scenarios/holding/unknown-outcomes-marks.test.ts';
 import '../../scenarios/holding/unknown-outcomes.test.ts';
 import '../../scenarios/leading/verdict.test.ts';
+import '../../scenarios/holding/lost-deletes.test.ts';
+import '../../scenarios/leading/blind-leader.test.ts';
+import '../../scenarios/leading/owners-away.test.ts';

@@ -5,7 +5,6 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
-import type { Revision } from '../../base/decimals.ts';
 import { hash32 } from '../../base/hash.ts';
 import type { SplitId } from '../../base/ids.ts';
 import type { Change } from '../../store/port.ts';
@@ -16,7 +15,7 @@ import type { Peers } from '../membership/peers.ts';
 import { AwayNotes } from './away-notes.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
-import { Election } from './election.ts';
+import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
 import { outlookOf } from './outlook.ts';
 import { Planning } from './planning.ts';
@@ -329,7 +328,7 @@ export class Leadership {
     });
   }
 
-  #newReign(elected: { generation: number; createRevision: Revision }): Reign {
+  #newReign(elected: Elected): Reign {
     const core = this.#core;
     const term = new Term(core, this.session, elected, {
       guardFailed: () => {

@@ -5,7 +5,13 @@
 import { describe, expect, test } from '@jest/globals';
 import { leaseCodec, splitCodec } from '../../../src/records/records.ts';
 import type { LeaseRecord, SplitRecord } from '../../../src/records/records.ts';
-import { type Counterexample, type Explored, exploreWorld, type World } from './explore.ts';
+import {
+  type Counterexample,
+  described,
+  type Explored,
+  exploreWorld,
+  type World,
+} from './explore.ts';
 import { type Beginning, fleetWorld } from './fleets.ts';
 import { valuesSeen } from './keys.ts';
 import type { Omission, Setting } from './model.ts';
@@ -21,7 +27,7 @@ function exploreAloud<State>(world: World<State>): Explored {
 /** The shortest way to what goes wrong without a rule. */
 function missed(world: World<never>, rule: string): Counterexample | null {
   const { found } = exploreWorld(world);
-  const way = found === null ? 'nothing' : `${found.path.join(' > ')} > ${found.what}`;
+  const way = found === null ? 'nothing' : described(found);
   process.stdout.write(`composed ${world.name} without ${rule}: ${way}\n`);
   return found;
 }

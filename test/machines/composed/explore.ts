@@ -1,8 +1,10 @@
 /**
  * Explores a world: every state that can be reached, breadth first, so that the first way found to anything is a shortest
- * one. Safety is asked of every state; liveness of the whole graph: from everywhere a goal can be reached by steps that
- * are no failures.
+ * one. Safety is asked of every state; liveness of the whole graph: wherever a fleet ends up by steps that are no failures,
+ * all goals are reached, for good or again and again.
  */
+
+import { backwards, Numbers, partsOf } from './graph.ts';
 
 export interface Step<State> {
   /** Reads like a sentence: `a claims s`. */
@@ -34,6 +36,14 @@ export interface Counterexample {
   readonly what: string;
   /** The labels of the steps that lead there. */
   readonly path: readonly string[];
+  /** Those that lead to where it ends up, when that is where nothing more happens but the same. */
+  readonly end: readonly string[] | null;
+}
+
+/** A counterexample as a sequence of steps. */
+export function described({ what, path, end }: Counterexample): string {
+  const last = end === null || end.length === path.length ? '' : `; at last: ${end.join(' > ')}`;
+  return `${path.join(' > ')} > ${what}${last}`;
 }
 
 export interface Explored {
@@ -56,8 +66,10 @@ class Exploration<State> {
   readonly #known = new Map<string, number>();
   readonly #parents = new Numbers();
   readonly #labels: string[] = [];
-  /** Pairs of states, of the steps that are no failures. */
+  /** Pairs of states, of the steps that are no failures, by the first. */
   readonly #edges = new Numbers();
+  /** Where in them each state’s begin. */
+  readonly #starts = new Numbers();
   /** For each state the goals that hold in it, one bit each. */
   readonly #reached = new Numbers();
   #transitions = 0;
@@ -73,6 +85,7 @@ class Exploration<State> {
     while (layer.length > 0) {
       const next: [number, State][] = [];
       for (const [index, state] of layer) {
+        this.#starts.push(this.#edges.size);
         for (const step of world.stepsOf(state)) {
           const draft = world.clone(state);
           step.act(draft);
@@ -83,7 +96,7 @@ class Exploration<State> {
             to = this.#add(key, draft, { parent: index, label: step.label });
             next.push([to, draft]);
             const what = world.brokenIn(draft);
-            if (what !== null) return this.#result({ what, path: this.#pathTo(to) });
+            if (what !== null) return this.#result({ what, path: this.#pathTo(to), end: null });
           }
           if (!step.isFailure && to !== index) this.#edges.push(index, to);
         }
@@ -114,72 +127,88 @@ class Exploration<State> {
     return path;
   }
 
-  /** The nearest state from which a goal is out of reach. */
+  /** The nearest state from which nothing leads to where all goals are reached, for good or again and again. */
   #unreachable(): Counterexample | null {
     const { goals } = this.#world;
-    const bits = this.#spreadBack();
     const all = (1 << goals.length) - 1;
-    const index = bits.findIndex((reached) => reached !== all);
-    if (index < 0) return null;
-    const goal = goals.find((_, i) => (bits[index]! & (1 << i)) === 0)!;
-    return { what: `never again: ${goal.name}`, path: this.#pathTo(index) };
+    const { parts, ends } = this.#ends();
+    const goodEnds = new Set<number>();
+    const reachedInEnd = new Map<number, number>();
+    parts.forEach((part, index) => {
+      if (!ends.has(part)) return;
+      const reached = this.#reached.at(index);
+      reachedInEnd.set(part, (reachedInEnd.get(part) ?? 0) | reached);
+      if (reached === all) goodEnds.add(part);
+    });
+    const found = this.#stranded(parts, ends, goodEnds);
+    if (found === null) return null;
+    const bits = reachedInEnd.get(parts[found.end]!)!;
+    const missing = goals.find((_, i) => (bits & (1 << i)) === 0);
+    const what = missing === undefined ? 'never all at once' : `never again: ${missing.name}`;
+    return { what, path: this.#pathTo(found.from), end: this.#pathTo(found.end) };
   }
 
-  /** For each state the goals that can be reached from it. States are numbered in the order of their distance. */
-  #spreadBack(): Int32Array {
+  /**
+   * The strongly connected parts of the graph of steps that are no failures, by Tarjan, and those that nothing leads out of:
+   * where a fleet ends up once faults are over.
+   */
+  #ends(): { parts: Int32Array; ends: ReadonlySet<number> } {
     const count = this.#known.size;
-    const bits = Int32Array.from({ length: count }, (_, index) => this.#reached.at(index));
+    const { parts, partCount } = partsOf(count, (index) => this.#edgesFrom(index), this.#edges);
+    const ends = new Set(Array.from({ length: partCount }, (_, part) => part));
+    for (let edge = 0; edge < this.#edges.size; edge += 2) {
+      const from = parts[this.#edges.at(edge)]!;
+      if (from !== parts[this.#edges.at(edge + 1)]) ends.delete(from);
+    }
+    return { parts, ends };
+  }
+
+  /** Where the edges of a state begin and end: they were found state by state. */
+  #edgesFrom(index: number): readonly [number, number] {
+    const next = index + 1 < this.#starts.size ? this.#starts.at(index + 1) : this.#edges.size;
+    return [this.#starts.at(index), next];
+  }
+
+  /** A state of some end that a state leads to. */
+  #endAfter(from: number, parts: Int32Array, ends: ReadonlySet<number>): number {
+    const seen = new Set([from]);
+    for (const index of seen) {
+      if (ends.has(parts[index]!)) return index;
+      const [first, end] = this.#edgesFrom(index);
+      for (let edge = first; edge < end; edge += 2) seen.add(this.#edges.at(edge + 1));
+    }
+    return from;
+  }
+
+  /**
+   * The nearest state from which a bad end can be reached and no good one, and a state of that end. States are numbered in
+   * the order of their distance.
+   */
+  #stranded(
+    parts: Int32Array,
+    ends: ReadonlySet<number>,
+    goodEnds: ReadonlySet<number>,
+  ): { from: number; end: number } | null {
+    const count = parts.length;
     const { heads, nexts, froms } = backwards(this.#edges, count);
-    const queue = Array.from(bits.keys()).filter((index) => bits[index] !== 0);
-    for (let to = queue.pop(); to !== undefined; to = queue.pop()) {
-      for (let edge = heads[to]!; edge >= 0; edge = nexts[edge]!) {
-        const from = froms[edge]!;
-        const more = bits[from]! | bits[to]!;
-        if (more === bits[from]) continue;
-        bits[from] = more;
-        queue.push(from);
+    const spread = (queue: number[]): Uint8Array => {
+      const reaches = new Uint8Array(count);
+      for (const index of queue) reaches[index] = 1;
+      for (let to = queue.pop(); to !== undefined; to = queue.pop()) {
+        for (let edge = heads[to]!; edge >= 0; edge = nexts[edge]!) {
+          const from = froms[edge]!;
+          if (reaches[from] === 1) continue;
+          reaches[from] = 1;
+          queue.push(from);
+        }
       }
-    }
-    return bits;
-  }
-}
-
-/** Edges by where they lead to, as chained lists. */
-function backwards(
-  edges: Numbers,
-  count: number,
-): { heads: Int32Array; nexts: Int32Array; froms: Int32Array } {
-  const heads = new Int32Array(count).fill(-1);
-  const nexts = new Int32Array(edges.size / 2);
-  const froms = new Int32Array(edges.size / 2);
-  for (let edge = 0; edge < nexts.length; edge += 1) {
-    const to = edges.at(2 * edge + 1);
-    froms[edge] = edges.at(2 * edge);
-    nexts[edge] = heads[to]!;
-    heads[to] = edge;
-  }
-  return { heads, nexts, froms };
-}
-
-/** A growing list of whole numbers. */
-class Numbers {
-  #items = new Int32Array(1024);
-  size = 0;
-
-  push(...values: number[]): void {
-    for (const value of values) {
-      if (this.size === this.#items.length) {
-        const items = new Int32Array(this.size * 2);
-        items.set(this.#items);
-        this.#items = items;
-      }
-      this.#items[this.size] = value;
-      this.size += 1;
-    }
-  }
-
-  at(index: number): number {
-    return this.#items[index]!;
+      return reaches;
+    };
+    const indexes = Array.from(parts.keys());
+    const reachesGood = spread(indexes.filter((index) => goodEnds.has(parts[index]!)));
+    const from = reachesGood.indexOf(0);
+    if (from < 0) return null;
+    return { from, end: this.#endAfter(from, parts, ends) };
   }
 }
 

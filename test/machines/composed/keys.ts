@@ -188,15 +188,14 @@ class Keying {
 
   #tenancy(worker: Worker, split: string): string {
     const it = worker.tenancies[split]!;
-    const flags = [it.isStale, it.hasGrant, it.hasPendingCommit, it.isHandingBack];
+    const flags = [it.isStale, it.hasGrant, it.hasPendingCommit];
     return [
       it.chart.id,
-      it.withdrawnFor,
       it.record === null ? '' : this.#value(keys.split(split), it.record),
       this.#revision(keys.split(split), it.revision),
       it.epoch === null ? '' : Number(it.epoch) - this.#epochs.get(split)!,
       it.startWatermark,
-      [...flags, it.isHandbackUnknown].map(Number).join(''),
+      flags.map(Number).join(''),
       it.ending,
     ].join(' ');
   }

@@ -1,6 +1,6 @@
 /**
  * Leadership of one worker: elections, divisions, judgements and what a leader reads. Follows src/coordinator:
- * leadership.ts, election.ts, term.ts, balancing.ts, judging.ts, split-reader.ts. The plan is sealed from the beginning.
+ * leading/leadership.ts, election.ts, term.ts, balancing.ts, judging.ts, split-reader.ts. The plan is sealed from the beginning.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { assign, currentOwner } from '../../../src/protocol/assign.ts';
@@ -53,8 +53,11 @@ function act(place: Place, action: string): void {
     case 'requestElection':
       stand(place);
       return;
-    case 'beginTerm':
-      begin(place);
+    case 'openTerm':
+      open(place);
+      return;
+    case 'takeUp':
+      takeUp(place);
       return;
     case 'endTerm':
       leading.term = null;
@@ -93,6 +96,7 @@ function drop({ fleet, worker }: Place, kinds: readonly Item['kind'][]): void {
 
 /** Its turn has come: opens a session and stands. */
 export function campaign(place: Place): void {
+  tellLeader(place, { type: 'rest.over' });
   tellLeader(place, { type: 'leader.absent', delayMs: 0 });
   tellLeader(place, { type: 'candidacy.due' });
   tellLeader(place, { type: 'session.opened' });
@@ -133,7 +137,7 @@ export function elected(place: Place, item: Item, answer: Outcome): void {
     // Only the plan has moved: stand again on what it says now.
     else if (leader === null && worker.leading.session === item.session) stand(place);
     else tellLeader(place, { type: 'election.lost' });
-  } else tellLeader(place, { type: 'session.expired' });
+  } else tellLeader(place, { type: 'session.expired', reason: 'gone' });
 }
 
 function wonAt(place: Place, item: Item, createRevision: number): void {
@@ -145,9 +149,13 @@ function wonAt(place: Place, item: Item, createRevision: number): void {
 }
 
 /** Reads everything a leader must know, at once. */
-function begin(place: Place): void {
-  const { fleet, setting } = place;
-  for (const split of setting.splits) index(place, split);
+function open(place: Place): void {
+  for (const split of place.setting.splits) index(place, split);
+  tellLeader(place, { type: 'term.ready' });
+}
+
+function takeUp(place: Place): void {
+  const { fleet } = place;
   const plan = fleet.etcd.entries[keys.plan]!.value as PlanRecord;
   tellLeader(place, { type: 'plan.kept' });
   if (plan.verdict !== null) tellLeader(place, { type: 'verdict.found' });
@@ -393,7 +401,7 @@ export function ledWrite(place: Place, item: Item, answer: Outcome): void {
   const { fleet, worker } = place;
   abandon(fleet, worker, item);
   if (answer.kind === 'guardFailed') {
-    tellLeader(place, { type: 'term.lost' });
+    tellLeader(place, { type: 'term.lost', reason: 'another leads' });
     tellLeader(place, { type: 'term.closed' });
     return;
   }
@@ -438,6 +446,6 @@ export function resigned(place: Place, item: Item): void {
 
 /** The term is over, and so is what belongs to it. */
 export function depose(place: Place, event: 'term.lost' | 'session.expired'): void {
-  tellLeader(place, { type: event });
+  tellLeader(place, { type: event, reason: 'another leads' });
   tellLeader(place, { type: 'term.closed' });
 }

@@ -1,5 +1,5 @@
 /** What a small fleet is made of: a store, workers with their charts, and transactions under way. */
-import type { Ending, WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
+import type { Ending } from '../../../machines/tenancy/tenancy.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
 import { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
 import type { InstanceId, Nonce, SplitId } from '../../../src/base/ids.ts';
@@ -110,7 +110,6 @@ export interface Packet {
 
 export interface Tenancy {
   chart: ChartState;
-  withdrawnFor: WithdrawalReason | null;
   record: SplitRecord | null;
   revision: number;
   isStale: boolean;
@@ -119,8 +118,6 @@ export interface Tenancy {
   hasGrant: boolean;
   hasPendingCommit: boolean;
   ending: Ending | null;
-  isHandingBack: boolean;
-  isHandbackUnknown: boolean;
 }
 
 /** What a leader knows of a split. */
@@ -176,7 +173,7 @@ export interface Fleet {
 }
 
 export const tenancyChart = new PureChart(tenancyMachine, { split: 's', drainDeadlineMs: 1 });
-export const leaderChart = new PureChart(leaderMachine, { instance: 'a' });
+export const leaderChart = new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 });
 
 /** Where something happens. */
 export interface Place {
@@ -233,7 +230,6 @@ export function newLeading(): Leading {
 export function newTenancy(): Tenancy {
   return {
     chart: tenancyChart.initial,
-    withdrawnFor: null,
     record: null,
     revision: 0,
     isStale: true,
@@ -242,8 +238,6 @@ export function newTenancy(): Tenancy {
     hasGrant: false,
     hasPendingCommit: false,
     ending: null,
-    isHandingBack: false,
-    isHandbackUnknown: false,
   };
 }
 

@@ -2,6 +2,7 @@
 import type { TenancyEvent } from '../../../machines/tenancy/tenancy.events.ts';
 import { requeuedRecord } from '../../../src/protocol/tenancy-records.ts';
 import type { AssignmentRecord, PlanRecord } from '../../../src/records/records.ts';
+import { isInState } from './charts.ts';
 import { type Outcome, put, type Write } from './etcd.ts';
 import type { Step } from './explore.ts';
 import { abandon, enqueueForOperator, giveUp, itemFor, land, sendAgain } from './items.ts';
@@ -165,7 +166,8 @@ function addItems(add: Add, { setting, worker }: Place): void {
 
 const BY_READING = 'R1: an unanswered claim is settled by reading';
 
-function unheard({ setting, fleet, worker }: Place, item: Item): void {
+function unheard(place: Place, item: Item): void {
+  const { setting, fleet, worker } = place;
   if (item.kind === 'mark') {
     abandon(fleet, worker, item);
     return;
@@ -174,9 +176,7 @@ function unheard({ setting, fleet, worker }: Place, item: Item): void {
     giveUp(fleet, worker, item);
     return;
   }
-  if (item.kind === 'end' && item.ending !== 'complete') {
-    worker.tenancies[item.about]!.isHandbackUnknown = true;
-  }
+  if (item.kind === 'end') tell(place, item.about, { type: 'ending.unanswered' });
   sendAgain(fleet, worker, item);
 }
 
@@ -269,7 +269,7 @@ function addLeading(add: Add, place: Place): void {
   const { setting, fleet, worker } = place;
   const { id, leading, session } = worker;
   const leader = fleet.etcd.entries[keys.leader];
-  const isIn = (state: string): boolean => leading.chart.name.split(' ').includes(state);
+  const isIn = (state: string): boolean => isInState(leading.chart, state);
   if (isIn('following') && leader === undefined && session !== null) {
     add(`${id} stands for election`, campaign);
   }
@@ -284,7 +284,7 @@ function addLeading(add: Add, place: Place): void {
   if (leader?.createRevision !== leading.term!.createRevision) {
     add(`${id} hears that it leads no more`, (at) => depose(at, 'term.lost'));
   }
-  add(`${id} resigns`, (at) => tellLeader(at, { type: 'term.unhealthy' }), 'resignations');
+  add(`${id} resigns`, (at) => tellLeader(at, UNHEALTHY), 'resignations');
   for (const split of setting.splits) {
     if (isToBeRead(place, split))
       add(`${id} reads ${split} as leader`, (at) => readAgain(at, split));
@@ -294,12 +294,14 @@ function addLeading(add: Add, place: Place): void {
   const isNews = judgement?.kind === 'verdict' || isRunnable(judgement);
   if (isNews) add(`${id} judges`, judge);
   const { verdict } = fleet.etcd.entries[keys.plan]!.value as PlanRecord;
-  if (verdict === null && isIn('leading.judging.decided')) {
+  if (verdict === null && isIn('leading.governing.judging.decided')) {
     add(`${id} hears that the verdict is taken back`, (at) => {
       tellLeader(at, { type: 'verdict.cleared' });
     });
   }
 }
+
+const UNHEALTHY = { type: 'term.unhealthy', reason: 'writing', restMs: 0 } as const;
 
 function isRunnable(judgement: ReturnType<typeof judgementOf>): boolean {
   return judgement?.kind === 'wait' && judgement.reason === 'runnable';
@@ -313,7 +315,7 @@ function leaderSessionGone(at: Place): void {
       if (item.kind === 'resignation') abandon(at.fleet, at.worker, item);
     }
     tellLeader(at, { type: 'term.closed' });
-  } else tellLeader(at, { type: 'session.expired' });
+  } else tellLeader(at, { type: 'session.expired', reason: 'gone' });
 }
 
 function addStore(add: Add, fleet: Fleet): void {

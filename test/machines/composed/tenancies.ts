@@ -5,7 +5,7 @@
 import type { Ending, TenancyEvent } from '../../../machines/tenancy/tenancy.events.ts';
 import type { SessionId } from '../../../src/base/ids.ts';
 import { type ClaimDecision, decideClaim } from '../../../src/protocol/claim.ts';
-import { settleConflict } from '../../../src/protocol/settle.ts';
+import { isHandedBack, settleConflict } from '../../../src/protocol/settle.ts';
 import {
   claimedRecord,
   committedRecord,
@@ -93,12 +93,14 @@ export function reconcile(place: Place): void {
   for (const split of setting.splits) {
     const tenancy = worker.tenancies[split];
     const isNamed = named?.includes(split as never) ?? tenancy?.chart.has('held') === true;
-    if (tenancy !== undefined && !isNamed && tenancy.withdrawnFor === null) {
-      tenancy.withdrawnFor = 'unassigned';
-      tell(place, split, { type: 'assignment.withdrawn', reason: 'unassigned', atMs: 0 });
-    } else if (tenancy !== undefined && isNamed && tenancy.withdrawnFor !== null) {
-      tenancy.withdrawnFor = null;
-      tell(place, split, { type: 'assignment.regained', atMs: 0 });
+    // Its last write is decided; whether it is wanted again concerns the next tenancy.
+    if (tenancy !== undefined && !tenancy.chart.name.startsWith('held.closing')) {
+      const isWanted = tenancy.chart.has('wanted');
+      if (isWanted && !isNamed) {
+        tell(place, split, { type: 'assignment.withdrawn', reason: 'unassigned', atMs: 0 });
+      } else if (!isWanted && isNamed) {
+        tell(place, split, { type: 'assignment.regained', atMs: 0 });
+      }
     }
     const isOpen = worker.tenancies[split] === undefined && !worker.over.includes(split);
     if (named?.includes(split as never) === true && isOpen && worker.session !== null) {
@@ -119,9 +121,7 @@ export function hearLease(place: Place, split: string): void {
     return;
   }
   if (entry === null) tell(place, split, { type: 'lease.deleted' });
-  else if (entry.session !== worker.session && !tenancy.isHandingBack) {
-    tell(place, split, { type: 'tenancy.fenced' });
-  }
+  else if (entry.session !== worker.session) tell(place, split, { type: 'tenancy.fenced' });
 }
 
 /** What a write of this worker, or a conflict, tells of a key; older than what is known, nothing. */
@@ -257,7 +257,6 @@ function pump(place: Place, split: string): void {
     const next = committedRecord(record, progress, tenancy.startWatermark);
     put(place, split, { record: next, ending: null });
   } else if (tenancy.ending !== null) {
-    tenancy.isHandingBack = tenancy.ending !== 'complete';
     const next = endedRecord(place, tenancy, tenancy.ending);
     put(place, split, { record: next, ending: tenancy.ending });
   }
@@ -303,6 +302,7 @@ function put(place: Place, split: string, sent: Pick<Item, 'record' | 'ending'>)
       onConflict: [key],
     },
   });
+  if (sent.ending !== null) tell(place, split, { type: 'ending.sent' });
 }
 
 /** A commit or an ending was answered. */
@@ -358,18 +358,20 @@ function onConflict(place: Place, split: string, item: Item, found: Entry | null
       return;
     case 'adopt':
       if (item.ending !== null && setting.without === ENDS_THERE) {
-        tell(place, split, { type: 'tenancy.fenced' });
+        tell(place, split, { type: 'ending.refused' });
         return;
       }
-      tenancy.isHandbackUnknown = false;
       tenancy.record = meaning.record;
       tenancy.revision = found!.modRevision;
       if (item.ending === null) tenancy.hasPendingCommit = true;
       pump(place, split);
       return;
-    case 'fenced':
-      if (tenancy.isHandbackUnknown) ended(place, split, item);
-      else tell(place, split, { type: 'tenancy.fenced' });
+    case 'fenced': {
+      const mayHaveLanded = tenancy.chart.has('mayHaveLanded');
+      if (item.ending === null) tell(place, split, { type: 'tenancy.fenced' });
+      else if (isHandedBack(item.ending === 'complete', mayHaveLanded)) ended(place, split, item);
+      else tell(place, split, { type: 'ending.refused' });
+    }
   }
 }
 

@@ -1,10 +1,20 @@
 /**
  * Two processes under one name: the presence chart and the one key they both announce themselves at. Every event of the
- * key reaches each process, in order and late. Follows src/coordinator: announcement.ts, presence.ts.
+ * key reaches each process, in order and late. Follows src/coordinator: membership/announcement.ts, membership/presence.ts.
  */
 import type { PresenceEvent } from '../../../machines/presence/presence.events.ts';
 import { presenceMachine } from '../../../machines/presence/presence.machine.ts';
-import { type ChartState, PureChart } from './charts.ts';
+import { ABSENT, type Revision } from '../../../src/base/decimals.ts';
+import type { Nonce, SessionId } from '../../../src/base/ids.ts';
+import {
+  type Announcer,
+  announceOn,
+  isTwin,
+  type PresenceView,
+  settleAnnouncement,
+} from '../../../src/protocol/announcing.ts';
+import type { PresenceRecord } from '../../../src/records/records.ts';
+import { type ChartState, isInState, PureChart } from './charts.ts';
 import {
   cloneEtcd,
   emptyEtcd,
@@ -38,6 +48,8 @@ interface Change {
 interface Announced {
   readonly txn: Txn;
   readonly session: string;
+  /** What it says, by number. */
+  readonly says: number;
   readonly answer: Outcome | null;
 }
 
@@ -52,7 +64,8 @@ interface Process {
   announcedAt: number | null;
   hasLanded: boolean;
   writing: Announced | null;
-  isDue: boolean;
+  /** What there is to say, by number. */
+  says: number;
 }
 
 interface Packet {
@@ -97,25 +110,29 @@ function nonceAt(entry: Entry | null): string | null {
   return entry === null ? null : (entry.value as { nonce: string }).nonce;
 }
 
-function isForeign({ process }: At, entry: Entry | null): boolean {
-  return entry !== null && nonceAt(entry) !== process.nonce;
+function viewOf(entry: Entry | null): PresenceView | undefined {
+  if (entry === null) return undefined;
+  const record = entry.value as PresenceRecord;
+  const session = entry.session as SessionId | null;
+  return { record, modRevision: String(entry.modRevision) as Revision, session };
 }
 
+function announcerOf({ nonce, session, hasLanded }: Process): Announcer {
+  return { nonce: nonce as Nonce, session: session as SessionId | null, hasLanded };
+}
+
+/** Puts the presence; while one is on its way, its answer brings the next one. */
 function announce(at: At): void {
   const { process } = at;
-  if (process.writing !== null) {
-    process.isDue = true;
-    return;
-  }
-  if (process.session === null) return;
+  if (process.writing !== null || process.session === null) return;
   const { entry } = process.known;
-  if (isForeign(at, entry) && process.hasLanded) die(at);
-  else put(at, entry?.modRevision ?? process.announcedAt ?? 0);
+  const seenAt = String(entry?.modRevision ?? process.announcedAt ?? 0) as Revision;
+  put(at, Number(announceOn(announcerOf(process), viewOf(entry), seenAt).equals));
 }
 
 const BELIEVES = 'R14: a foreign presence is fatal while an own announcement is under way';
 function put({ twins, process }: At, equals: number): void {
-  const { session, nonce } = process;
+  const { session, nonce, says } = process;
   twins.stamps += 1;
   const txn: Txn = {
     guard: [],
@@ -124,14 +141,14 @@ function put({ twins, process }: At, equals: number): void {
     onConflict: [KEY],
     stamp: twins.stamps,
   };
-  process.isDue = false;
-  process.writing = { txn, session: session!, answer: null };
+  process.writing = { txn, session: session!, says, answer: null };
   twins.wire.push({ nonce, txn, isAwaited: true });
 }
 
-/** The process stops with an error that names the instance. */
+/** The process leaves with an error that names the instance. */
 function die(at: At): void {
-  tell(at, { type: 'fatal.raised' });
+  tell(at, { type: 'worker.stopping' });
+  tell(at, { type: 'departure.finished', hasFailed: true });
   at.process.session = null;
   at.process.queue = [];
   stopWaiting(at);
@@ -149,22 +166,39 @@ function hear(at: At, answer: Outcome): void {
   const { process } = at;
   const sent = process.writing!;
   stopWaiting(at);
-  if (answer.kind === 'committed') {
-    landed(at, sent, answer.revision);
-    return;
-  }
-  if (answer.kind !== 'conflict') {
+  if (answer.kind === 'committed') landed(at, sent, answer.revision);
+  else if (answer.kind === 'conflict') onConflict(at, sent, answer.found[0] ?? null);
+  else {
     if (process.session === sent.session) lose(at);
-    else if (process.isDue) announce(at);
-    return;
+    tell(at, { type: 'announcement.missed' });
   }
-  const found = answer.found[0] ?? null;
-  if (found?.stamp === sent.txn.stamp) landed(at, sent, found.modRevision);
-  else if (isForeign(at, found) && process.hasLanded) die(at);
-  else put(at, found?.modRevision ?? 0);
 }
 
-function landed(at: At, { txn, session }: Announced, revision: number): void {
+function onConflict(at: At, sent: Announced, found: Entry | null): void {
+  const shown = viewOf(found);
+  const stamp = { instance: '', nonce: '', write: sent.txn.stamp };
+  const { kind } = settleAnnouncement(
+    announcerOf(at.process),
+    stamp,
+    shown === undefined
+      ? null
+      : {
+          decoded: {
+            kind: 'record',
+            record: shown.record,
+            stamp: { ...stamp, write: found!.stamp },
+          },
+          session: shown.session,
+        },
+  );
+  if (kind === 'landed') landed(at, sent, found!.modRevision);
+  else if (kind === 'twin') die(at);
+  // Its session is gone; one that has opened since waits for this answer.
+  else if (at.process.session === sent.session) put(at, found?.modRevision ?? 0);
+  else tell(at, { type: 'announcement.missed' });
+}
+
+function landed(at: At, { txn, session, says }: Announced, revision: number): void {
   const { process } = at;
   process.announcedAt = revision;
   if (revision > process.known.revision) {
@@ -175,19 +209,18 @@ function landed(at: At, { txn, session }: Announced, revision: number): void {
   }
   const shown = process.known.entry;
   const isHeld = process.session !== null && shown?.session === process.session;
-  if (!isHeld || process.isDue) {
-    if (process.session !== null) announce(at);
-    if (!isHeld) return;
+  if (!isHeld) {
+    tell(at, { type: 'announcement.missed' });
+    return;
   }
   process.hasLanded = true;
-  tell(at, { type: 'announcement.landed' });
+  tell(at, { type: 'announcement.landed', isCurrent: says === process.says });
 }
 
-/** The session is gone: another one is opened. */
+/** The session is gone: another one is opened. What is on its way under the old one is answered first. */
 function lose(at: At): void {
   at.process.session = null;
-  stopWaiting(at);
-  tell(at, { type: 'session.expired' });
+  tell(at, { type: 'session.expired', isDenied: false });
   tell(at, { type: 'session.opened' });
 }
 
@@ -200,14 +233,16 @@ function deliver(at: At): void {
   const isNew = change.revision > process.known.revision;
   if (isNew) process.known = change;
   else if (!reactsToAny) return;
-  if (process.chart.name !== 'present') return;
+  if (!isInState(process.chart, 'present')) return;
   if (change.entry === null) {
     if (isNew) tell(at, { type: 'presence.deleted' });
     return;
   }
-  const isNewer = change.revision > (process.announcedAt ?? 0);
   if (process.writing !== null && !reactsToAny && without !== BELIEVES) return;
-  if (isForeign(at, change.entry) && (isNewer || reactsToAny)) die(at);
+  const { announcedAt } = process;
+  const since = announcedAt === null ? null : (String(announcedAt) as Revision);
+  const isTheirs = isTwin(announcerOf(process), viewOf(change.entry), reactsToAny ? ABSENT : since);
+  if (isTheirs) die(at);
 }
 
 function start(at: At): void {
@@ -291,13 +326,27 @@ function addProcess(
   if (writing !== null) {
     const { answer } = writing;
     if (answer !== null) add(`hears of its announcement: ${answer.kind}`, (at) => hear(at, answer));
-    add('does not hear of its announcement, and sends it again', sendAgain, 'unheard');
+    if (writing.session === session) {
+      add('does not hear of its announcement, and sends it again', sendAgain, 'unheard');
+    } else {
+      add('gives up its announcement under a session that is gone', (at) => {
+        stopWaiting(at);
+        tell(at, { type: 'announcement.missed' });
+      });
+    }
   }
   if (session !== null && !twins.etcd.sessions.includes(session)) {
     add('hears that its session is gone', lose);
   }
-  if (state.name === 'present') {
-    add('has something to say', (at) => tell(at, { type: 'announcement.due' }), 'changes');
+  if (isInState(state, 'present')) {
+    add(
+      'has something to say',
+      (at) => {
+        at.process.says += 1;
+        tell(at, { type: 'announcement.due' });
+      },
+      'changes',
+    );
   }
 }
 
@@ -373,7 +422,7 @@ function keyOf(twins: Twins): string {
       one.queue.map(changeText).join(),
       one.announcedAt === null ? '' : ranks.get(one.announcedAt),
       one.hasLanded,
-      one.isDue,
+      writing?.says === one.says,
       sent,
       answer?.kind,
       answers,
@@ -419,7 +468,7 @@ export function twinWorld(
     announcedAt: null,
     hasLanded: false,
     writing: null,
-    isDue: false,
+    says: 0,
   });
   const initial: Twins = {
     etcd: emptyEtcd(),

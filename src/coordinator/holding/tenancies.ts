@@ -52,6 +52,8 @@ export class Tenancies {
   readonly #refused: RefusedSplits;
   readonly released: string[] = [];
   readonly forced: string[] = [];
+  /** Handed back by a write that found the lease gone with the session, which was closed before it was answered. */
+  readonly #late: string[] = [];
 
   constructor(core: Core, hooks: TenancyHooks) {
     this.#core = core;
@@ -262,7 +264,7 @@ export class Tenancies {
 
   /** Ends every chart without a word; the worker has left. */
   close(): readonly string[] {
-    const unsettled: string[] = [];
+    const unsettled: string[] = [...this.#late];
     for (const tenancy of [...this.#bySplit.values()]) {
       if (isInHand(tenancy)) unsettled.push(tenancy.split);
       tenancy.send({ type: 'session.expired' });
@@ -334,6 +336,7 @@ export class Tenancies {
       const { wasGranted } = tenancy.chart.context;
       if (state === 'released' && wasGranted) this.released.push(split);
       if (state === 'lostRevoked') this.forced.push(split);
+      if (state === 'lostFenced' && this.#core.session.id === null) this.#late.push(split);
     }
     tenancy.finish();
     this.#core.mailbox.requestDecision();

@@ -124,6 +124,8 @@ export class LinkHealth implements OutcomeListener {
         this.#chart.send({ type: 'call.failed' });
       }
     });
+    // What was refused fails in another way now: nobody is sent away for a refusal that is over.
+    if (wasDenied && !isDenied) this.#tellHealed();
   }
 
   /** This worker is in the fleet, for the first time or again. */

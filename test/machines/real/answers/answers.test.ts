@@ -166,18 +166,18 @@ test.each(withCalls)(
     let asked = 0;
     for (const [outcome, trouble] of Object.entries(OUTCOMES)) {
       let met = 0;
-      const { life, faults: found } = await unansweredIn(undefined, span, (one) => {
-        const picks = of(one.stage);
-        trouble(
-          one,
-          (call) => {
-            const isMet = picks(call);
-            if (isMet) met += 1;
-            return isMet;
-          },
-          outcome === IS_FULL,
-        );
-      });
+      const counting =
+        (picks: Picks): Picks =>
+        (call) => {
+          const isMet = picks(call);
+          if (isMet) met += 1;
+          return isMet;
+        };
+      const strike = (life: Life): void => {
+        trouble(life, counting(of(life.stage)));
+      };
+      const isFull = outcome === IS_FULL;
+      const { life, faults: found } = await unansweredIn(undefined, span, strike, isFull);
       if (met === 0 && outcome !== WORKS) faults.push(`${outcome}: no such call was made`);
       asked += life.recorder.countOf(chart, action);
       faults.push(...found.map((fault) => `${outcome}: ${fault}`));

@@ -1,4 +1,4 @@
-/** Worlds that are too large for every day: about a quarter of a million states each, a minute or so. */
+/** Worlds that are too large for every day: up to half a million states each, and a minute or two. */
 import { describe, expect, test } from '@jest/globals';
 import { described, type Explored, exploreWorld, type World } from './explore.ts';
 import { fleetWorld } from './fleets.ts';
@@ -40,14 +40,18 @@ test('composed - two workers that lead, drain and lose their sessions are safe i
   expect(states).toBeGreaterThan(200_000);
 }, 600_000);
 
-describe('the lives of a small fleet, when two things go wrong', () => {
+describe('the lives of a small fleet, at length', () => {
   const twice = { ...ANYTHING, total: 2 };
   const prompt = { instances: ['a', 'b'], prompt: ['a', 'b'], bounds: twice };
 
   test.each<[string, Partial<LifeSetting>]>([
-    ['one worker', { bounds: twice }],
-    ['two prompt workers', prompt],
-    ['two prompt workers, refused for good', { ...prompt, denialsEnd: false }],
+    [
+      'two workers in every detail, to which one thing happens',
+      { instances: ['a', 'b'], bounds: { ...ANYTHING, total: 1 } },
+    ],
+    ['one worker, to which two things happen', { bounds: twice }],
+    ['two prompt workers, to which two things happen', prompt],
+    ['two prompt workers, of which some are refused for good', { ...prompt, denialsEnd: false }],
     ['two prompt workers, and a split at its last attempt', { ...prompt, maxAttempts: 1 }],
   ])(
     'composed - %s: safe in every state, and in order again wherever it ends up',

@@ -18,6 +18,7 @@ import { EventSink } from './loop/event-sink.ts';
 import { FleetView, type ViewListener } from './link/fleet-view.ts';
 import { Mailbox } from './loop/mailbox.ts';
 import { SessionKeeper, type SessionListener } from './link/session-keeper.ts';
+import { StoreAge } from './link/store-age.ts';
 import { StoreGate } from './link/store-gate.ts';
 import { TimerSet } from './loop/timers.ts';
 import { guardedInspector, workerLog } from './loop/worker-log.ts';
@@ -29,6 +30,8 @@ export interface CoreHooks {
   /** Something threw that must not: a bug. */
   readonly crash: (error: unknown) => void;
   readonly changed: ViewListener['changed'];
+  /** The store went back in time (R8). */
+  readonly wentBack: () => void;
   readonly session: SessionListener;
   /** The store has refused this worker for a whole lease. */
   readonly abandonAll: LinkListener['abandonAll'];
@@ -92,7 +95,9 @@ type LinkPorts = Pick<
 function buildLink(store: Store, ports: LinkPorts, hooks: CoreHooks): Omit<Link, 'stamp'> {
   const { keys, me, clock, log, mailbox, charts } = ports;
   const { opTimeoutMs, leaseDurationMs } = ports.config;
+  const age = new StoreAge(hooks.wentBack);
   const gate = new StoreGate(store, clock, {
+    age,
     opTimeoutMs,
     root: keys.root,
     leaderKey: keys.leader,
@@ -111,7 +116,7 @@ function buildLink(store: Store, ports: LinkPorts, hooks: CoreHooks): Omit<Link,
       { gate, clock, mailbox, charts, isEphemeral: (key) => isEphemeralKey(keys, key) },
       (resend) => provideLane(mailbox, resend),
     ),
-    view: new FleetView(keys, warnings, { changed: hooks.changed }),
+    view: new FleetView(keys, warnings, { changed: hooks.changed, age }),
     session: new SessionKeeper(
       { ...ports, gate },
       { of: 'worker', ttlMs: leaseDurationMs },

@@ -132,6 +132,11 @@ export class Engine {
       changed: (name, change) => {
         this.#changed(name, change);
       },
+      wentBack: () => {
+        this.core.mailbox.post(() => {
+          this.#reset();
+        });
+      },
       session: {
         opened: () => {
           this.#presence.send({ type: 'session.opened' });

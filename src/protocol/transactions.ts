@@ -14,11 +14,24 @@ import { parkedRecordFor } from './tenancy-records.ts';
 
 const isAbsent = (key: Key): Compare => ({ key, target: 'createRevision', equals: ABSENT });
 const isAt = (key: Key, equals: Revision): Compare => ({ key, target: 'modRevision', equals });
+/** Revisions repeat after a restore and sessions never do: what hangs on one names its session too (R47). */
+const hangsOn = (key: Key, equals: SessionId | null): Compare => ({
+  key,
+  target: 'session',
+  equals,
+});
 const durable = (put: Key, value: string): Write => ({ put, value, session: null });
 
-/** "I lead": the outer compare of everything that a leader writes (R19). */
-export function leadsCompare(keys: JobKeys, createRevision: Revision): Compare {
-  return { key: keys.leader, target: 'createRevision', equals: createRevision };
+/** "I lead": the outer compares of everything that a leader writes (R19). */
+export function leadsCompares(
+  { leader }: JobKeys,
+  where: { readonly createRevision: Revision; readonly session: SessionId | null },
+): Compare[] {
+  const { createRevision, session } = where;
+  return [
+    { key: leader, target: 'createRevision', equals: createRevision },
+    hangsOn(leader, session),
+  ];
 }
 
 /** T1, join: makes the plan where there is none and nobody leads. */
@@ -93,6 +106,17 @@ export function putTxn(
   };
 }
 
+/** A lease as it was seen. */
+export interface SeenLease {
+  readonly modRevision: Revision;
+  readonly session: SessionId | null;
+}
+
+const isLease = (key: Key, { modRevision, session }: SeenLease): Compare[] => [
+  isAt(key, modRevision),
+  hangsOn(key, session),
+];
+
 /** T7, claim: the lease is absent, or the one of an earlier session of the claimant at the revision seen (R12). */
 export function claimTxn(
   keys: JobKeys,
@@ -100,14 +124,16 @@ export function claimTxn(
   values: { readonly split: string; readonly lease: string },
   where: {
     readonly revision: Revision;
-    readonly leaseRevision: Revision;
+    readonly replaces: SeenLease | null;
     readonly session: SessionId;
   },
 ): Txn {
   const split = keys.split(id);
   const lease = keys.lease(id);
+  const { replaces } = where;
+  const leaseCompares = replaces === null ? [isAbsent(lease)] : isLease(lease, replaces);
   return {
-    compares: [isAt(split, where.revision), isAt(lease, where.leaseRevision)],
+    compares: [isAt(split, where.revision), ...leaseCompares],
     writes: [
       durable(split, values.split),
       { put: lease, value: values.lease, session: where.session },
@@ -116,33 +142,43 @@ export function claimTxn(
   };
 }
 
-/** T8 to T10: a commit, or an ending, which takes the lease along. */
+/**
+ * T8 to T10: a commit, or an ending, which takes the lease along. The lease must still hang on the session of the tenancy.
+ */
 export function progressTxn(
   keys: Pick<JobKeys, 'lease' | 'parked'>,
-  { split, key, revision }: { split: SplitId; key: Key; revision: Revision },
+  where: {
+    readonly split: SplitId;
+    readonly key: Key;
+    readonly revision: Revision;
+    readonly session: SessionId;
+  },
   sent: { readonly record: SplitRecord; readonly stamp: Stamp; readonly ends: boolean },
 ): Txn {
+  const { split, key, revision, session } = where;
   const { record, stamp } = sent;
+  const lease = keys.lease(split);
   const writes: Write[] = [durable(key, splitCodec.encode(record, stamp))];
   if (sent.ends) {
-    writes.push({ delete: keys.lease(split) });
+    writes.push({ delete: lease });
     if (record.status === 'quarantined') {
       writes.push(durable(keys.parked(split), parkedCodec.encode(parkedRecordFor(record), stamp)));
     }
   }
-  return { compares: [isAt(key, revision)], writes, onConflict: [key] };
+  const compares = [isAt(key, revision), hangsOn(lease, session)];
+  return { compares, writes, onConflict: [key, lease] };
 }
 
 /** T9 and T9b: drops a lease that no tenancy holds, with its record where that is the worker's own. */
 export function orphanTxn(
   keys: JobKeys,
   id: SplitId,
-  leaseRevision: Revision,
+  seen: SeenLease,
   released: { readonly value: string; readonly revision: Revision } | null,
 ): Txn {
   const split = keys.split(id);
   const lease = keys.lease(id);
-  const compares = [isAt(lease, leaseRevision)];
+  const compares = isLease(lease, seen);
   const writes: Write[] = [{ delete: lease }];
   if (released !== null) {
     compares.unshift(isAt(split, released.revision));
@@ -158,7 +194,7 @@ export function markTxn(
   where: { readonly equals: Revision; readonly session: SessionId },
 ): Txn {
   return {
-    compares: [isAt(key, where.equals)],
+    compares: [isAt(key, where.equals), hangsOn(key, where.session)],
     writes: [{ put: key, value, session: where.session }],
     onConflict: [],
   };
@@ -180,10 +216,10 @@ export function setAsideTxn(
 }
 
 /** T14, resign. */
-export function resignTxn({ leader }: JobKeys, createRevision: Revision): Txn {
+export function resignTxn(keys: JobKeys, held: Parameters<typeof leadsCompares>[1]): Txn {
   return {
-    compares: [{ key: leader, target: 'createRevision', equals: createRevision }],
-    writes: [{ delete: leader }],
+    compares: leadsCompares(keys, held),
+    writes: [{ delete: keys.leader }],
     onConflict: [],
   };
 }

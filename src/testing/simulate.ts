@@ -15,7 +15,9 @@ import { added, NO_RUNS, type RunViolation, tallyOf } from './simulation/tally.t
 /**
  * What can happen to a fleet: calls that are slow, lost, repeated or refused (`calls`), watch events that are (`events`),
  * processes that crash, freeze, stop or come back, leaders that fall, sessions and keys taken away, records written again by
- * hand, renewals that are answered late before the connection is gone, and what operators do.
+ * hand, renewals that are answered late before the connection is gone, outages after which the store is as it was, another one
+ * or restored from a snapshot (`outage`), refusals for want of permission (`denied`), reads that fail while writes work
+ * (`failReads`), values too large for one answer (`hugeAnswers`), a leader whose two sessions end apart, and what operators do.
  */
 export type FaultKind = ActKind;
 

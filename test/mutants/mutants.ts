@@ -17,25 +17,30 @@ export interface Mutant {
   /** The rules that it breaks. */
   readonly rules: string;
   readonly edits: readonly Edit[];
+  /** Test files that notice it where fleets and charts cannot: the scenarios of its rules. */
+  readonly tests?: string;
 }
 
 const RECORDS = 'src/protocol/tenancy-records.ts';
 const CLAIM = 'src/protocol/claim.ts';
-const CLAIMS = 'src/coordinator/holding/claims.ts';
 const TENANCIES = 'src/coordinator/holding/tenancies.ts';
 const TENANCY = 'src/coordinator/holding/tenancy.ts';
-const TENANCY_CHART = 'machines/tenancy/tenancy.machine.ts';
+const HELD_CHART = 'machines/tenancy/tenancy.held.ts';
 const PEER_CHART = 'machines/peer/peer.machine.ts';
 const SESSION = 'src/coordinator/link/session-keeper.ts';
 const BATCHER = 'src/coordinator/link/batcher.ts';
 const LEASES = 'src/coordinator/holding/lease-keeper.ts';
-const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
-const ELECTION = 'src/coordinator/leading/election.ts';
 const PLANNING = 'src/coordinator/leading/planning.ts';
 const SPLIT_READER = 'src/coordinator/leading/split-reader.ts';
 const JUDGING = 'src/coordinator/leading/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
-const OPERATOR = 'src/operator/operator.ts';
+const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
+const KNOWN_KEYS = 'src/coordinator/link/known-keys.ts';
+const PROBE = 'src/coordinator/link/probe.ts';
+const ERRORS_AND_PATHS = 'test/scenarios/store/errors-and-paths';
+const TRANSACTIONS = 'src/protocol/transactions.ts';
+const PLAN_RECORDS = 'src/protocol/plan-records.ts';
+const ANNOUNCING = 'src/protocol/announcing.ts';
 
 function one(
   mistake: string,
@@ -46,19 +51,24 @@ function one(
   return { mistake, rules, edits: [{ file, find, replace }] };
 }
 
+/** A mistake that a scenario shows, on a store that goes wrong call by call. */
+function shownBy(tests: string, mutant: Mutant): Mutant {
+  return { ...mutant, tests };
+}
+
 export const MUTANTS: readonly Mutant[] = [
   // The fence
   one('a claim leaves the epoch as it is', 'R30', RECORDS, [
     'return { ...record, epoch: nextEpoch(record.epoch), owner, nonce, attempts };',
     'return { ...record, owner, nonce, attempts };',
   ]),
-  one('a commit compares nothing', 'R2', 'src/coordinator/holding/tenancy-writes.ts', [
-    "compares: [{ key, target: 'modRevision', equals: revision }],",
-    'compares: [],',
+  one('a commit compares nothing', 'R2', TRANSACTIONS, [
+    'return { compares: [isAt(key, revision)], writes, onConflict: [key] };',
+    'return { compares: [], writes, onConflict: [key] };',
   ]),
-  one('a claim does not wait for the lease to go', 'R12, R30', CLAIMS, [
-    'equals: view.entry(leaseKey)?.modRevision ?? ABSENT,\n        },\n      ],',
-    'equals: view.entry(leaseKey)?.modRevision ?? ABSENT,\n        },\n      ].slice(0, 1),',
+  one('a claim does not wait for the lease to go', 'R12, R30', TRANSACTIONS, [
+    'compares: [isAt(split, where.revision), isAt(lease, where.leaseRevision)],',
+    'compares: [isAt(split, where.revision)],',
   ]),
   one('a foreign lease is taken for one of ours', 'R12', CLAIM, [
     'if (lease !== null && lease.owner !== me.instance) {',
@@ -77,8 +87,8 @@ export const MUTANTS: readonly Mutant[] = [
     'return null;',
   ]),
   one('a conflict at the owner’s own epoch ends the tenancy', 'R4', TENANCY, [
-    "      case 'adopt':\n        this.#isHandbackUnknown = false;",
-    "      case 'adopt':\n        if (sent.ending !== null) {\n          this.#ended(sent);\n          return;\n        }\n        this.#isHandbackUnknown = false;",
+    "      case 'adopt':\n        this.known.wrote",
+    "      case 'adopt':\n        if (sent.ending !== null) {\n          this.#ended(sent);\n          return;\n        }\n        this.known.wrote",
   ]),
 
   // Unknown outcomes
@@ -93,54 +103,54 @@ export const MUTANTS: readonly Mutant[] = [
 
   // Sessions
   one('the self-fence counts from when the answer came', 'R10', SESSION, [
-    'this.#deadlineMs = Math.max(this.#deadlineMs, sentAtMs + this.#lifeMs(grant.ttlMs));',
-    'this.#deadlineMs = this.#clock.nowMs() + this.#lifeMs(grant.ttlMs);',
+    'held.deadlineMs = Math.max(held.deadlineMs, sentAtMs + this.#lifeMs(grant.ttlMs));',
+    'held.deadlineMs = this.#nowMs + this.#lifeMs(grant.ttlMs);',
   ]),
   one('nobody counts the life of a session', 'R10', SESSION, [
-    'if (this.#clock.nowMs() < this.#deadlineMs) return true;',
-    'return true;',
+    'return ttlMs - selfFenceMarginMs(ttlMs);',
+    'return 1_000 * ttlMs;',
   ]),
   one('a session is opened anew and the tenancies of the old one go on', 'R41', TENANCIES, [
     "      tenancy.send({ type: 'session.expired' });\n    }\n  }\n\n  /** The worker is leaving",
     '    }\n  }\n\n  /** The worker is leaving',
   ]),
-  one('twins react to any foreign presence', 'R13, R14', ANNOUNCEMENT, [
-    'if (this.hasLanded) {',
-    'if (this.#isWriting) {',
+  one('twins react to any foreign presence', 'R13, R14', ANNOUNCING, [
+    "if (me.hasLanded) return { kind: 'twin', other: record };",
+    "return { kind: 'twin', other: record };",
   ]),
   one('an orphan is dropped while a claim of its split is unsettled', 'R12', LEASES, [
-    "const isHeld = tenancy !== undefined && (tenancy.isClaiming || tenancy.chart.hasTag('held'));",
-    "const isHeld = tenancy !== undefined && tenancy.chart.isIn('held.owned');",
+    "else if (tenancy?.chart.isIn('claiming') !== true) this.#dropOrphan(split, lease);",
+    'else this.#dropOrphan(split, lease);',
   ]),
-  one('a mark compares no revision', 'R32', LEASES, [
-    "compares: [{ key, target: 'modRevision', equals: seen.modRevision }],\n        writes: [{ put: key, value, session: id }],",
-    'compares: [],\n        writes: [{ put: key, value, session: id }],',
+  one('a mark compares no revision', 'R32', TRANSACTIONS, [
+    'compares: [isAt(key, where.equals)],\n    writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
+    'compares: [],\n    writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
   ]),
-  one('a mark hangs on no session', 'R5, R32', LEASES, [
-    'writes: [{ put: key, value, session: id }],',
-    'writes: [{ put: key, value, session: null }],',
+  one('a mark hangs on no session', 'R5, R32', TRANSACTIONS, [
+    'writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
+    'writes: [{ put: key, value, session: null }],\n    onConflict: [],',
   ]),
 
   // The leader
   one('leader writes are not guarded', 'R19', 'src/coordinator/leading/term.ts', [
-    "      { key: core.keys.leader, target: 'createRevision', equals: elected.createRevision },\n    ];",
-    '    ];',
+    'this.guard = [leadsCompare(core.keys, elected.createRevision)];',
+    'this.guard = [];',
   ]),
   one('a plan is accepted after its term', 'R19', PLANNING, [
     'if (term.isOver) return;\n          this.#answer = answer;',
     'this.#answer = answer;',
   ]),
-  one('an election leaves the generation as it is', 'R20', ELECTION, [
-    'const plan = { ...seen.record, generation: seen.record.generation + 1 };',
-    'const plan = { ...seen.record, generation: Math.max(1, seen.record.generation) };',
+  one('an election leaves the generation as it is', 'R20', PLAN_RECORDS, [
+    'return { ...plan, generation: plan.generation + 1 };',
+    'return { ...plan, generation: Math.max(1, plan.generation) };',
   ]),
-  one('an election overwrites the leader that is there', 'R19', ELECTION, [
-    "        { key: core.keys.leader, target: 'createRevision', equals: ABSENT },\n        { key: core.keys.plan",
-    '        { key: core.keys.plan',
+  one('an election overwrites the leader that is there', 'R19', TRANSACTIONS, [
+    'compares: [isAbsent(leader), isAt(plan, where.planRevision)],',
+    'compares: [isAt(plan, where.planRevision)],',
   ]),
-  one('seeding writes over what is stored', 'R21', PLANNING, [
-    'compares: [\n',
-    'compares: [] || [\n',
+  one('seeding writes over what is stored', 'R21', TRANSACTIONS, [
+    'compares: [isAbsent(spec), isAbsent(split)],',
+    'compares: [],',
   ]),
   one('an absent assignment is read as “hold nothing”', 'R25', TENANCIES, [
     "assignment === undefined ? tenancy.chart.hasTag('held') : named.has(tenancy.split);",
@@ -152,13 +162,13 @@ export const MUTANTS: readonly Mutant[] = [
     edits: [
       {
         file: PEER_CHART,
-        find: 'hasNoDelay: ({ context }) => context.rebalanceDelayMs === 0,',
-        replace: 'hasNoDelay: ({ context }) => context.rebalanceDelayMs < 0,',
+        find: 'hasNoDelay: (_, params: { delayMs: number }) => params.delayMs === 0,',
+        replace: 'hasNoDelay: (_, params: { delayMs: number }) => params.delayMs < 0,',
       },
       {
         file: PEER_CHART,
-        find: 'rebalanceDelay: ({ context }) => context.rebalanceDelayMs,',
-        replace: 'rebalanceDelay: ({ context }) => context.rebalanceDelayMs || 86_400_000,',
+        find: 'rebalanceDelay: ({ context }) => context.delayMs,',
+        replace: 'rebalanceDelay: ({ context }) => context.delayMs || 86_400_000,',
       },
     ],
   },
@@ -186,9 +196,9 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
-  one('a requeue leaves the plan alone', 'R23', OPERATOR, [
-    '          { put: plan, value: planCodec.encode(reopened(planRecord), stamp), session: null },\n',
-    '',
+  one('a requeue leaves the plan alone', 'R23', TRANSACTIONS, [
+    'writes: [durable(split, values.split), durable(plan, values.plan), { delete: keys.parked(id) }],',
+    'writes: [durable(split, values.split), { delete: keys.parked(id) }],',
   ]),
 
   // Attempts
@@ -211,24 +221,143 @@ export const MUTANTS: readonly Mutant[] = [
   ]),
 
   // Draining
-  one('a drain cut reports the split as completed', 'R36', TENANCY_CHART, [
-    "            'drain.finished': closeWith('release'),\n            'split.complete': closeWith('complete'),\n            'split.fail': closeWith('fail'),\n            'split.release': closeWith('release'),\n            'drain.declined': forceOut,",
-    "            'drain.finished': closeWith('complete'),\n            'split.complete': closeWith('complete'),\n            'split.fail': closeWith('fail'),\n            'split.release': closeWith('release'),\n            'drain.declined': forceOut,",
+  one('a drain cut reports the split as completed', 'R36', HELD_CHART, [
+    "'drain.finished': closeWith('release'),",
+    "'drain.finished': closeWith('complete'),",
   ]),
-  one('a cancelled drain has no bound', 'R34', TENANCY_CHART, [
+  one('a cancelled drain has no bound', 'R34', HELD_CHART, [
     'entry: [noteSilence, armTimer],',
     'entry: [noteSilence],',
   ]),
-  one('a drain has no deadline', 'R33', TENANCY_CHART, [
-    "actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
-    "actions: [noteWithdrawal, noteDrainStart, 'markLease', 'askForSplit'],\n            },\n            'split.complete'",
+  one('a drain has no deadline', 'R33', HELD_CHART, [
+    "actions: [noteWithdrawal, noteDrainStart, armTimer, 'markLease', 'askForSplit'],",
+    "actions: [noteWithdrawal, noteDrainStart, 'markLease', 'askForSplit'],",
   ]),
   one('a handler that ignores its loss is started again beside itself', 'R27', TENANCIES, [
     'if (isOpen && !this.#refused.has(split)) this.#open(split);',
     'if (isOpen) this.#open(split);',
   ]),
   one('a worker closes its session first when it leaves', 'R17', 'src/coordinator/departure.ts', [
-    'this.#leaving.tenancies.stopAll();',
-    'this.#leaving.tenancies.stopAll();\n    this.#closeSessions();',
+    'tenancies.stopAll();',
+    'tenancies.stopAll();\n              void this.#core.session.close();',
   ]),
+
+  // Nothing hangs
+  {
+    mistake: 'a store that is another one drops the wish for a session, and tells nobody',
+    rules: 'R8, R11',
+    edits: [
+      {
+        file: 'machines/session/session.machine.ts',
+        find: "'store.reset': { target: 'opening', reenter: true },",
+        replace: "'store.reset': { target: 'closed', actions: 'discardOpening' },",
+      },
+      {
+        file: 'machines/presence/presence.machine.ts',
+        find: "'session.opened': 'putting',\n            'step.denied': 'barred',\n            'store.reset': 'joining',",
+        replace: "'session.opened': 'putting',\n            'step.denied': 'barred',",
+      },
+    ],
+  },
+  one(
+    'a leader takes itself for present when its own session has ended',
+    'R26, R28',
+    'src/coordinator/membership/peers.ts',
+    [
+      'if (presence === undefined) {',
+      'if (presence === undefined && instance === this.#core.me) return;\n    if (presence === undefined) {',
+    ],
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one('a leader that cannot read goes on leading', 'R18', 'src/coordinator/leading/term.ts', [
+      'this.#core.mailbox.post(() => {\n        this.failed(work);\n      });\n      throw error;',
+      'throw error;',
+    ]),
+  ),
+  one('an answer that is too large is asked for again as it was', 'R24', 'src/store/read-all.ts', [
+    'limit = Math.floor(limit / 2);',
+    'limit = Math.max(limit, 1);',
+  ]),
+  one('what cannot be after what was known is dropped as old news', 'R8', KNOWN_KEYS, [
+    'return compareDecimals(revision, known.modRevision) >= 0;',
+    'return false;',
+  ]),
+  one(
+    'another store does not make a process’s announcement its first one',
+    'R8, R14',
+    ANNOUNCEMENT,
+    ['    this.#announcedAt = null;\n    this.landedAtMs = null;', '    this.#announcedAt = null;'],
+  ),
+  one('a presence of before this process’s own is taken for a twin', 'R14', ANNOUNCEMENT, [
+    'const isGhost =\n      found !== null &&',
+    'const isGhost =\n      found === undefined &&',
+  ]),
+  shownBy(
+    'test/scenarios/(holding|store)/',
+    one('a lease that is awaited is not looked at again', 'R24', 'src/coordinator/engine.ts', [
+      'lookAgain(this.core, this.tenancies.awaitedLeases());',
+      '',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/',
+    one(
+      'each new leader begins the rebalance delay anew',
+      'R26',
+      'src/coordinator/leading/away-notes.ts',
+      [
+        'const leftMs = delayLeftMs(since, clock.wallMs(), config.rebalanceDelayMs);',
+        'const leftMs = delayLeftMs(undefined, since ?? clock.wallMs(), config.rebalanceDelayMs);',
+      ],
+    ),
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one(
+      'a worker that is refused for good keeps what it holds',
+      'R18',
+      'machines/link/link.machine.ts',
+      [
+        "'patience.over': { target: 'barred', actions: 'abandonAll' },",
+        "'patience.over': { target: 'barred' },",
+      ],
+    ),
+  ),
+  shownBy(
+    ERRORS_AND_PATHS,
+    one(
+      'two clusters in one list of endpoints are waited out',
+      'R8',
+      'src/coordinator/link/link-health.ts',
+      ["new Set(['E_STORE_UNSUPPORTED', 'E_CLUSTERS_MIXED'])", "new Set(['E_STORE_UNSUPPORTED'])"],
+    ),
+  ),
+  {
+    mistake: 'the probe’s keys outlive a start that dies in the middle',
+    rules: 'R5',
+    edits: [
+      {
+        file: PROBE,
+        find: 'const put = (key: Key, session: SessionId): Write => ({ put: key, value: CHANGED, session });',
+        replace: 'const put = (key: Key): Write => ({ put: key, value: CHANGED, session: null });',
+      },
+      {
+        file: PROBE,
+        find: '{ put: key, value: CREATED, session }',
+        replace: '{ put: key, value: CREATED, session: null }',
+      },
+      {
+        file: PROBE,
+        find: 'if (entry !== undefined && entry.session !== session) {',
+        replace: 'if (entry === null) {',
+      },
+      {
+        file: PROBE,
+        find: 'await gate.closeSession(session);',
+        replace:
+          'await gate.transact({ guard: [], txns: keys.map((key) => ({ compares: [], writes: [{ delete: key }], onConflict: [] })) });',
+      },
+    ],
+  },
 ];

@@ -11,6 +11,7 @@ import {
   type Transition,
   type WorkerConfig,
 } from '../../src/index.ts';
+import type { Promises } from '../../src/testing/checks/process-checks.ts';
 import { checkRun } from '../../src/testing/checks/run-checks.ts';
 import { Recorder } from '../../src/testing/checks/time-line.ts';
 import { guardProcess } from './departures.ts';
@@ -23,7 +24,7 @@ export class RecordedFleet extends Fleet {
     () => Number(this.store.revision),
   );
   readonly #guard = guardProcess();
-  readonly #promises: { readonly leaseMs: number; readonly stopMs: number };
+  readonly #promises: Promises;
   readonly #maxAttempts: number;
   readonly #except: ReadonlySet<string>;
   #processes = 0;
@@ -39,6 +40,7 @@ export class RecordedFleet extends Fleet {
     this.#promises = {
       leaseMs: set.leaseDurationMs,
       stopMs: set.drainDeadlineMs + set.opTimeoutMs,
+      rebalanceDelayMs: set.rebalanceDelayMs,
     };
     this.#maxAttempts = set.maxAttempts;
   }

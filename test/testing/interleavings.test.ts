@@ -25,13 +25,14 @@ const LETTERS: Readonly<Record<ChartName, Readonly<Record<string, string>>>> = {
     openLeaderSession: 'O',
     requestElection: 'R',
     closeLeaderSession: 'X',
-    beginTerm: 'B',
+    openTerm: 'B',
+    takeUp: 'w',
     endTerm: 'T',
     requestResignation: 'N',
     startPlanner: 'w',
     seedSplits: 'w',
     publishPlan: 'w',
-    scheduleReplan: 'w',
+    recreatePlan: 'w',
     balance: 'w',
     readSplits: 'w',
     writeVerdict: 'w',
@@ -52,12 +53,19 @@ const ORDERS: Readonly<Record<ChartName, RegExp>> = {
   tenancy: /^C*(?:EL?|G(?:AW)*A?(?:LEL?|EL?|L)?)?$/,
   // Work of a leader within its term, which ends before its session is closed or its key given up.
   leader: /^(?:OR*(?:X|Bw*T[XN]))*(?:OR*(?:Bw*)?)?$/,
-  // No announcement without a session, and nothing after the parting.
-  presence: /^P+(?:J+(?:S[SA]*)?)?(?:T|X)?$/,
+  // No announcement without a session asked for since the job was joined last; after the parting only that it parts.
+  presence: /^P+(?:J+(?:S[SA]*)?)*(?:TA*|X)?$/,
 };
 
 /** Events that timers raise; nobody else sends them. */
-const OF_TIMERS = new Set(['candidacy.due', 'balance.due', 'planner.retry', 'step.retry']);
+const OF_TIMERS = new Set([
+  'candidacy.due',
+  'rest.over',
+  'balance.due',
+  'planner.retry',
+  'step.retry',
+  'rejoin.due',
+]);
 
 const recorders = {
   tenancy: recorderOf(chartOf('tenancy').machine),
@@ -124,7 +132,7 @@ function clockOf(scheduler: Scheduler) {
 /** What brings a chart to where most can happen; half of the runs begin with it. */
 const BEGINNINGS: Readonly<Record<ChartName, readonly string[]>> = {
   tenancy: ['claim.due', 'claim.won', 'assignment.withdrawn'],
-  leader: ['leader.absent', 'leader.absent', 'session.opened', 'election.won', 'plan.due'],
+  leader: ['leader.absent', 'leader.absent', 'session.opened', 'election.won'],
   presence: ['probe.passed', 'job.joined', 'session.opened'],
 };
 
@@ -171,16 +179,18 @@ describe('interleavings of timers and events', () => {
     expect([...seen].some((asked) => /BT/.test(asked))).toBe(true);
   });
 
-  test('presence - announces nothing without a session, and nothing after its parting', async () => {
+  test('presence - announces nothing without a session, and after its parting nothing but that', async () => {
     const seen = await explore('presence', () => undefined);
     expect([...seen].some((asked) => asked.startsWith('PP'))).toBe(true);
     expect([...seen].some((asked) => /SA.*T/.test(asked))).toBe(true);
+    // Another store: from the plan on.
+    expect([...seen].some((asked) => /SAJ/.test(asked))).toBe(true);
   });
 
   test('the orders - refuse what must not be', () => {
     for (const wrong of ['GG', 'CGLA', 'GEA', 'GEE', 'AG'])
       expect(wrong).not.toMatch(ORDERS.tenancy);
     for (const wrong of ['B', 'ORBTw', 'ORBX', 'ORXN']) expect(wrong).not.toMatch(ORDERS.leader);
-    for (const wrong of ['PJA', 'PJSTA', 'J']) expect(wrong).not.toMatch(ORDERS.presence);
+    for (const wrong of ['PJA', 'PJSAJA', 'PJSTJ', 'J']) expect(wrong).not.toMatch(ORDERS.presence);
   });
 });

@@ -1,6 +1,6 @@
 /**
  * Tries every deliberate mistake of `test/mutants/mutants.ts`: patches a copy of the tree, and looks who notices: the
- * simulator, or else a test of the charts.
+ * simulator, or else a test of the charts, or else the scenarios that the mistake names.
  *
  *   npm run mutants                  all, and writes the table into test/README.md
  *   npm run mutants -- --only lease  those whose mistake has the word; writes nothing
@@ -28,9 +28,10 @@ const BEGIN = '<!-- mutants:begin -->';
 const END = '<!-- mutants:end -->';
 const PARTS = ['src', 'machines', 'test', 'package.json', 'tsconfig.json'];
 /** Not whether diagrams are fresh or names good: what the charts do. */
-const CHART_TESTS = 'test/machines/(real|composed|paths|leader|peer|presence|tenancy|writing)';
+const CHART_TESTS =
+  'test/machines/(real|composed|paths|leader|peer|presence|tenancy|writing|session|link|follow|departure)';
 /** Names of single tests are printed only when asked for. */
-const CHART_FLAGS = ['--maxWorkers=1', '--bail', '--verbose'];
+const TEST_FLAGS = ['--maxWorkers=1', '--bail', '--verbose'];
 const PROBE_MS_MAX = 300_000;
 /** Fleets run at once. */
 const JOBS = 2;
@@ -65,7 +66,7 @@ async function tried(mutant: Mutant): Promise<Caught | null> {
       cpSync(path.join(root, part), path.join(copy, part), { recursive: true });
     symlinkSync(path.join(root, 'node_modules'), path.join(copy, 'node_modules'));
     for (const edit of mutant.edits) apply(copy, edit);
-    return (await bySimulator(copy)) ?? (await byCharts(copy));
+    return (await bySimulator(copy)) ?? (await byCharts(copy)) ?? (await byScenarios(copy, mutant));
   } finally {
     rmSync(copy, { recursive: true, force: true });
   }
@@ -92,10 +93,18 @@ async function bySimulator(copy: string): Promise<Caught | null> {
   return runs === null ? null : { by: `simulator: ${check}`, runs: String(runs) };
 }
 
-async function byCharts(copy: string): Promise<Caught | null> {
+function byCharts(copy: string): Promise<Caught | null> {
+  return byTests(copy, CHART_TESTS);
+}
+
+async function byScenarios(copy: string, { tests }: Mutant): Promise<Caught | null> {
+  return tests === undefined ? null : byTests(copy, tests);
+}
+
+async function byTests(copy: string, tests: string): Promise<Caught | null> {
   const jest = 'node_modules/jest/bin/jest.js';
   const flags = ['--experimental-vm-modules', '--disable-warning=ExperimentalWarning'];
-  const { stdout } = await run(copy, [...flags, jest, CHART_TESTS, ...CHART_FLAGS]);
+  const { stdout } = await run(copy, [...flags, jest, tests, ...TEST_FLAGS]);
   const failed = /✕ (.*?)(?: \(\d+ m?s\))?$/m.exec(stdout);
   return failed === null ? null : { by: `\`${failed[1]!}\``, runs: 'a test' };
 }

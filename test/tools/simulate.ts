@@ -101,8 +101,10 @@ async function runAll({ runs, from, jobs, size, isJson }: Options): Promise<Tall
   const progress = setInterval(() => {
     if (isJson) return;
     const seconds = Math.round((performance.now() - startMs) / 1_000);
+    const [first] = total.violations;
+    const where = first === undefined ? '' : ` (first: --seed ${first.seed}, ${first.check})`;
     console.error(
-      `${total.runs} of ${runs} runs, ${seconds} s, violations: ${total.violations.length}`,
+      `${total.runs} of ${runs} runs, ${seconds} s, violations: ${total.violations.length}${where}`,
     );
   }, PROGRESS_MS);
   const nextJob = (): Job | null => {
@@ -146,17 +148,16 @@ async function report({ violations, faults, ...counts }: Tally): Promise<void> {
     console.log('no promise was broken');
     return;
   }
+  const size = options.size === 'full' ? '' : ` --size ${options.size}`;
   for (const { seed, check, text } of violations.slice(0, VIOLATIONS_SHOWN)) {
     console.log(`\nseed ${seed}, ${check}: ${text}`);
+    if (options.seed === undefined)
+      console.log(`replay: npm run simulate -- --seed ${seed}${size}`);
   }
   const more = violations.length - VIOLATIONS_SHOWN;
   if (more > 0) console.log(`\nand ${more} more`);
   const [{ seed, check }] = violations as [(typeof violations)[number]];
-  if (options.seed === undefined) {
-    const size = options.size === 'full' ? '' : ` --size ${options.size}`;
-    console.log(`\nreplay: npm run simulate -- --seed ${seed}${size}`);
-    return;
-  }
+  if (options.seed === undefined) return;
   console.log('\nlooking for the smallest scenario that fails so ...');
   const breaks = async (candidate: Scenario): Promise<boolean> =>
     (await runScenario(candidate)).report.violations.some((one) => one.check === check);

@@ -3,7 +3,7 @@
  *
  * Rules: R1, R3, R12, R28, R30, R31, R40. A claim that lands is held only if the lease shows under the current session.
  */
-import { ABSENT, type Revision } from '../../base/decimals.ts';
+import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { failBackoffMs, hasJustFailed } from '../../protocol/attempts.ts';
 import {
@@ -253,9 +253,9 @@ export class Claims {
 
   #txn(split: SplitId, { session, record, lease, stamp }: SentClaim, revision: Revision): Txn {
     const { keys, view } = this.#core;
-    const leaseRevision = view.entry(keys.lease(split))?.modRevision ?? ABSENT;
+    const replaces = view.entry(keys.lease(split));
     const values = { split: splitCodec.encode(record, stamp), lease };
-    return claimTxn(keys, split, values, { revision, leaseRevision, session });
+    return claimTxn(keys, split, values, { revision, replaces, session });
   }
 
   #onAnswer(tenancy: Tenancy, sent: SentClaim, answer: WriteAnswer): void {
@@ -321,7 +321,7 @@ export class Claims {
     // Landed is not held: the lease must show under the session this worker has now (R3).
     const isOurs = isHeld(shown, session.id, ({ epoch }) => epoch === sent.record.epoch);
     if (isOurs && session.isValid()) {
-      tenancy.began(sent.record, revision);
+      tenancy.began(sent.record, revision, sent.session);
       tenancy.send({ type: 'claim.won' });
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);

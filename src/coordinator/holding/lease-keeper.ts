@@ -101,7 +101,7 @@ export class LeaseKeeper {
             value: splitCodec.encode(releasedRecord(mine), core.stamp()),
             revision: entry!.modRevision,
           };
-    const txn = orphanTxn(core.keys, split, lease.modRevision, released);
+    const txn = orphanTxn(core.keys, split, lease, released);
     core.batcher.enqueue({
       name: 'orphan',
       isSessionBound: false,

@@ -375,6 +375,8 @@ export class Tenancies {
     this.#took(ask, refusal);
     if (refusal !== null) return;
     tenancy.send(event);
+    // The drain of a departure is over with the last handler, whenever the last writes are answered (R17).
+    if (this.#core.isLeaving()) this.#core.mailbox.requestDecision();
     // Asked for from within an event of the tenancy, the chart gets to it right after.
     queueMicrotask(() => {
       tenancy.dropWish();

@@ -12,7 +12,7 @@ import type {
 } from '../../../machines/tenancy/tenancy.events.ts';
 import type { Epoch, Revision } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
-import type { SplitId } from '../../base/ids.ts';
+import type { SessionId, SplitId } from '../../base/ids.ts';
 import { isHandedBack, settleConflict } from '../../protocol/settle.ts';
 import {
   committedRecord,
@@ -60,6 +60,8 @@ export class Tenancy {
 
   /** The epoch of this tenancy; null before a claim was won. */
   epoch: Epoch | null = null;
+  /** The session that its lease hangs on. */
+  #session: SessionId | null = null;
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
@@ -107,8 +109,9 @@ export class Tenancy {
   }
 
   /** The claim landed and is held: commits go from here. */
-  began(record: SplitRecord, revision: Revision): void {
+  began(record: SplitRecord, revision: Revision, session: SessionId): void {
     this.known.wrote(record, revision);
+    this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
     this.#acceptedWatermark = record.watermark;
@@ -228,7 +231,7 @@ export class Tenancy {
     if (write.ending !== null) this.send({ type: 'ending.sent' });
     const { split, key } = this;
     const ends = write.ending !== null;
-    const where = { split, key, revision: this.known.revision };
+    const where = { split, key, revision: this.known.revision, session: this.#session! };
     return progressTxn(this.#core.keys, where, { record: write.record, stamp: write.stamp, ends });
   }
 
@@ -259,7 +262,7 @@ export class Tenancy {
         this.#landed(sent!, answer.revision);
         return;
       case 'conflict':
-        this.#onConflict(sent!, answer.found[0] ?? null);
+        this.#onConflict(sent!, answer);
         return;
       case 'refused':
         this.#onRefused(sent, answer.error);
@@ -287,8 +290,9 @@ export class Tenancy {
   }
 
   /** Decides by epoch and owner what a conflict means (R2, R4). */
-  #onConflict(sent: SentWrite, found: Entry | null): void {
+  #onConflict(sent: SentWrite, answer: WriteAnswer & { kind: 'conflict' }): void {
     const core = this.#core;
+    const [found = null, lease = null] = answer.found;
     const carriesProgress = sent.ending === null || sent.ending.kind === 'complete';
     const meaning = settleConflict(
       {
@@ -310,6 +314,10 @@ export class Tenancy {
         return;
       case 'adopt':
         this.known.wrote(meaning.record, found!.modRevision);
+        if (lease?.session !== this.#session) {
+          this.#leaseGone(sent, lease, answer.revision);
+          return;
+        }
         this.#again(sent);
         return;
       case 'fenced':
@@ -339,6 +347,14 @@ export class Tenancy {
             };
     }
     this.#pump();
+  }
+
+  /** The record is this tenancy's still, and its lease is not: nothing is written without one. */
+  #leaseGone(sent: SentWrite, lease: Entry | null, revision: Revision): void {
+    const { view, keys } = this.#core;
+    // The view tells the tenancy, as a watch would; what it knows already it does not tell again.
+    view.found(keys.lease(this.split), lease, revision);
+    this.#superseded(sent, true);
   }
 
   /** The record is somebody else's, or ended; `isStrange` when nothing of this protocol explains it. */

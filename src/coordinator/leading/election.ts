@@ -14,10 +14,19 @@ import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
 import type { SessionKeeper } from '../link/session-keeper.ts';
 
+/** An election that landed. */
+export interface Elected {
+  readonly generation: number;
+  /** Of the leader key; its term is told by it. */
+  readonly createRevision: Revision;
+  /** The session that the leader key hangs on. */
+  readonly session: SessionId;
+}
+
 /** How an election went. */
 export interface ElectionHooks {
   /** The key was written at this revision; told before the view shows it. */
-  readonly landed: (elected: { generation: number; createRevision: Revision }) => void;
+  readonly landed: (elected: Elected) => void;
   /** It landed, and is held. */
   readonly won: () => void;
   readonly lost: () => void;
@@ -65,7 +74,7 @@ export class Election {
       name: 'resign',
       isSessionBound: false,
       guard: NO_GUARD,
-      build: () => resignTxn(core.keys, createRevision),
+      build: () => resignTxn(core.keys, { createRevision, session: id }),
       matters: () => this.#session.id === id,
       answered: (answer) => {
         if (answer.kind === 'refused' && answer.error.kind !== 'fenced') return;
@@ -147,7 +156,7 @@ export class Election {
     const core = this.#core;
     const { view, keys } = core;
     const { generation } = sent.plan;
-    this.#hooks.landed({ generation, createRevision: revision });
+    this.#hooks.landed({ generation, createRevision: revision, session: sent.session });
     view.wrote(keys.plan, sent.planValue, revision);
     view.wrote(keys.leader, sent.leaderValue, revision, sent.session);
     // Landed is not held: the key must show under the session this candidacy has now (R3).

@@ -5,7 +5,6 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
-import type { Revision } from '../../base/decimals.ts';
 import { hash32 } from '../../base/hash.ts';
 import type { SplitId } from '../../base/ids.ts';
 import type { Change } from '../../store/port.ts';
@@ -16,7 +15,7 @@ import type { Peers } from '../membership/peers.ts';
 import { AwayNotes } from './away-notes.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
-import { Election } from './election.ts';
+import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
 import { outlookOf } from './outlook.ts';
 import { Planning } from './planning.ts';
@@ -224,7 +223,9 @@ export class Leadership {
     const isLed = view.leader !== null || view.isLeaderUnreadable;
     if (isLed) this.#candidacy.leaderSeen();
     if (isLed && view.leader?.record.owner !== this.#core.me) this.planning.lastError = null;
-    const isOwn = view.leader !== null && view.leader.session === this.session.id;
+    const { id } = this.session;
+    // A key on no session, put back by hand, is nobody's own.
+    const isOwn = id !== null && view.leader?.session === id;
     const leader = !isLed ? 'none' : isOwn ? 'own' : 'other';
     const sight = { mayStand: this.#hooks.mayStand(), leader, plan: view.plan.kind } as const;
     const type = outlookOf(sight, (state) => this.#chart.isIn(state));
@@ -327,7 +328,7 @@ export class Leadership {
     });
   }
 
-  #newReign(elected: { generation: number; createRevision: Revision }): Reign {
+  #newReign(elected: Elected): Reign {
     const core = this.#core;
     const term = new Term(core, this.session, elected, {
       guardFailed: () => {

@@ -4,12 +4,13 @@
  */
 import type { Revision } from '../../base/decimals.ts';
 import type { LeaseholdError } from '../../base/errors.ts';
-import { leadsCompare, putTxn } from '../../protocol/transactions.ts';
+import { leadsCompares, putTxn } from '../../protocol/transactions.ts';
 import type { Compare, Entry, Range, Txn } from '../../store/port.ts';
 import type { WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 import { readUntilAnswered } from '../link/reading.ts';
 import type { SessionKeeper } from '../link/session-keeper.ts';
+import type { Elected } from './election.ts';
 import { nextTurn, PART_MAX } from '../loop/next-turn.ts';
 import { SplitIndex } from './split-index.ts';
 
@@ -38,19 +39,14 @@ export class Term {
   /** What fails now, and since when. */
   readonly #failingSinceMs = new Map<LeaderWork, number>();
 
-  constructor(
-    core: Core,
-    session: SessionKeeper,
-    elected: { generation: number; createRevision: Revision },
-    hooks: TermHooks,
-  ) {
+  constructor(core: Core, session: SessionKeeper, elected: Elected, hooks: TermHooks) {
     this.#core = core;
     this.#session = session;
     this.#hooks = hooks;
     this.generation = elected.generation;
     this.createRevision = elected.createRevision;
     this.startedAtMs = core.clock.nowMs();
-    this.guard = [leadsCompare(core.keys, elected.createRevision)];
+    this.guard = leadsCompares(core.keys, elected);
   }
 
   get isOver(): boolean {

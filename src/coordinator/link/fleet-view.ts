@@ -24,6 +24,7 @@ import {
 } from '../../records/records.ts';
 import type { Change, Entry, Range } from '../../store/port.ts';
 import { KnownKeys } from './known-keys.ts';
+import type { StoreAge } from './store-age.ts';
 import type { Warnings } from './warnings.ts';
 
 /** A record as it stands in the store. */
@@ -44,6 +45,8 @@ export type PlanView =
 /** Told of each key that changed, after the view shows it. */
 export interface ViewListener {
   changed(name: KeyName, change: Change): void;
+  /** Follows how far the store has come. */
+  readonly age: StoreAge;
 }
 
 export class FleetView {
@@ -75,6 +78,7 @@ export class FleetView {
 
   /** Takes a full reading of a range in. */
   list(range: Range, entries: readonly Entry[], revision: Revision): void {
+    for (const entry of entries) this.#compare(entry, revision);
     this.learn(range, this.known.changesOf(range, entries, revision), revision);
   }
 
@@ -86,6 +90,7 @@ export class FleetView {
 
   /** Takes one change in, from a watch, a listing or an answer of our own; older ones are dropped (R9). */
   apply(change: Change): void {
+    this.#listener.age.saw(change.modRevision);
     if (!this.known.apply(change)) return;
     const name = parseKey(this.keys, change.key);
     this.#update(name, change);
@@ -107,6 +112,7 @@ export class FleetView {
 
   /** Takes in what a conflict found at `key` when the store stood at `revision`. */
   found(key: string, entry: Entry | null, revision: Revision): void {
+    if (entry !== null) this.#compare(entry, revision);
     this.apply({ key, modRevision: entry?.modRevision ?? revision, entry });
   }
 
@@ -117,6 +123,7 @@ export class FleetView {
 
   /** Forgets everything (R8). */
   clear(): void {
+    this.#listener.age.forget();
     this.known.clear();
     this.plan = { kind: 'unknown' };
     this.leader = null;
@@ -124,6 +131,10 @@ export class FleetView {
     this.isPaused = false;
     for (const map of [this.presences, this.leases, this.parked, this.assignments]) map.clear();
     for (const set of [this.unreadableLeases, this.cordoned, this.drained]) set.clear();
+  }
+
+  #compare(entry: Entry, revision: Revision): void {
+    if (this.known.contradicts(entry, revision)) this.#listener.age.wentBack();
   }
 
   #update(name: KeyName, change: Change): void {

@@ -121,6 +121,16 @@ export class KnownKeys {
     return known === undefined || compareDecimals(modRevision, known.modRevision) > 0;
   }
 
+  /**
+   * True when an entry cannot be: as of `revision`, at which something newer than it was known already. Only a store that
+   * went back in time says so, and has come as far again since (R8).
+   */
+  contradicts({ key, modRevision }: Entry, revision: Revision): boolean {
+    const known = this.#known.get(key);
+    if (known === undefined || compareDecimals(modRevision, known.modRevision) >= 0) return false;
+    return compareDecimals(revision, known.modRevision) >= 0;
+  }
+
   #count(key: Key, more: number, revision: Revision): void {
     for (const [range, listed] of this.#listed) if (inRange(range, key)) listed.size += more;
     for (const comparison of this.#comparisons) comparison.counted(key, more, revision);

@@ -32,6 +32,7 @@ import {
   type ReadKeysResult,
   type Snapshot,
 } from '../../store/read-all.ts';
+import type { StoreAge } from './store-age.ts';
 import { BoundedCalls, type Call, type CallPath, type OutcomeListener } from './bounded-calls.ts';
 
 /** How the gate is used by one worker. */
@@ -41,6 +42,8 @@ export interface GateOptions {
   readonly root: string;
   /** Only who leads, or stands for it, writes this key. */
   readonly leaderKey: Key;
+  /** Told how far the store is with each answer. */
+  readonly age?: StoreAge;
 }
 
 /** How the pages of a range are got, and where they go. */
@@ -92,15 +95,17 @@ export class StoreGate {
       return pathOf(`write ${this.#kindsOf(keys)}`, isLeaders);
     };
     return this.#make('write', { name: 'transact', path }, (options) =>
-      this.#store.transact(batch, options),
+      this.#aged(this.#store.transact(batch, options)),
     );
   }
 
   read(range: Range, read: ReadOptions = {}): Promise<ReadOutcome> {
     const path = (): CallPath => this.#path(`read ${this.#kindsOf(keysIn(range))}`);
-    return this.#make('read', { name: 'read', path }, (options) =>
-      this.#store.read(range, read, options),
-    );
+    return this.#make('read', { name: 'read', path }, (options) => {
+      const answer = this.#store.read(range, read, options);
+      // As of a revision of the past, it says nothing about the present.
+      return read.atRevision === undefined ? this.#aged(answer) : answer;
+    });
   }
 
   /** Reads a whole range at one revision; each page is bounded on its own. */
@@ -187,6 +192,15 @@ export class StoreGate {
   /** Gives up every unanswered call and refuses new ones. */
   close(): void {
     this.#calls.close();
+  }
+
+  /** Looks whether an answer to a call that is made now may stand where it does. */
+  async #aged<T extends BatchOutcome | ReadOutcome>(answer: Promise<T>): Promise<T> {
+    const { age } = this.#options;
+    const mark = age?.mark();
+    const given = await answer;
+    if (mark !== undefined && 'revision' in given) age!.answered(mark, given.revision);
+    return given;
   }
 
   #make<T>(

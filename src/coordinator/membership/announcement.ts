@@ -5,7 +5,7 @@
  * process's first announcement may overwrite another process.
  */
 import type { PresenceEvent } from '../../../machines/presence/presence.events.ts';
-import { ABSENT, type Revision } from '../../base/decimals.ts';
+import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
 import {
@@ -183,7 +183,13 @@ export class Announcement {
       found === null
         ? null
         : { decoded: presenceCodec.decode(found.value), session: found.session };
-    const meaning = settleAnnouncement(this.#announcer, sent.stamp, shown);
+    // Older than this process's own: a ghost in a store that went back, and nobody's twin (R14).
+    const isGhost =
+      found !== null &&
+      this.#announcedAt !== null &&
+      compareDecimals(found.modRevision, this.#announcedAt) < 0;
+    const me = { ...this.#announcer, hasLanded: this.hasLanded && !isGhost };
+    const meaning = settleAnnouncement(me, sent.stamp, shown);
     switch (meaning.kind) {
       case 'landed':
         this.#landed(found!.modRevision, sent);

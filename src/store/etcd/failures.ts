@@ -22,6 +22,7 @@ import {
   GRPCUnauthenticatedError,
 } from 'etcd3';
 import { type ErrorCode, isLeaseholdError, LeaseholdError, messageOf } from '../../base/errors.ts';
+import { isTokenRefused } from './interceptor.ts';
 
 /** A call that failed. */
 export interface FailedCall {
@@ -44,7 +45,6 @@ export interface Failure {
 /** etcd does not know who asks: another password, or certificate, may do. */
 const UNKNOWN_USER = [
   EtcdAuthenticationFailedError,
-  EtcdInvalidAuthTokenError,
   EtcdRoleNotFoundError,
   EtcdUserNotFoundError,
   GRPCUnauthenticatedError,
@@ -138,6 +138,10 @@ export function failureOf(thrown: unknown, call: FailedCall): Failure {
   if (isRevisionOld(thrown)) {
     // Refused before it is carried out; a new connection fetches a new token.
     return failed('E_STORE_UNREACHABLE', `users changed; nothing was written (${because})`, true);
+  }
+  if (isTokenRefused(thrown) || thrown instanceof EtcdInvalidAuthTokenError) {
+    // Of a token that is new this says nothing about the user: a member that lags behind does not know it yet.
+    return failed('E_STORE_UNREACHABLE', `token refused; nothing was written (${because})`, true);
   }
   if (thrown instanceof EtcdPermissionDeniedError) {
     return failed('E_STORE_DENIED', `etcd refuses this client (${because})`);

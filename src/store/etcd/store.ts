@@ -63,6 +63,8 @@ const TOKEN_KEY = bytesOf('leasehold');
 
 class EtcdClient implements EtcdStore {
   readonly name = 'etcd';
+  /** etcd may know who asks. */
+  readonly #hasUsers: boolean;
   readonly #connections: Connections;
   readonly #cluster: Cluster;
   readonly #survey: Survey;
@@ -99,6 +101,7 @@ class EtcdClient implements EtcdStore {
     const reader = new Reader(caller, clock);
     const ports = { connections, cluster, clock, random, reader };
     const prepare = (connection: Connection) => this.#prepare(connection);
+    this.#hasUsers = options.auth !== undefined || options.tls?.certFile !== undefined;
     this.#connections = connections;
     this.#cluster = cluster;
     this.#survey = survey;
@@ -131,7 +134,7 @@ class EtcdClient implements EtcdStore {
 
   async transact(batch: Batch, { timeoutMs }: CallOptions): Promise<BatchOutcome> {
     checkBatch(batch);
-    const request = wireOf(batch);
+    const request = wireOf(batch, this.#hasUsers);
     const answer = await this.#caller.write({
       name: 'transact',
       timeoutMs,

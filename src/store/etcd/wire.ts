@@ -3,6 +3,7 @@ import type { ICompare, IKeyValue, IRequestOp, ITxnResponse } from 'etcd3';
 import { type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
+import { keyOf } from '../batch.ts';
 import type {
   Batch,
   BatchOutcome,
@@ -99,15 +100,24 @@ export interface WireBatch {
 /**
  * A batch of one transaction without a guard goes flat; otherwise each is nested in the branch that the guard opens, and
  * so is answered by itself.
+ *
+ * @param hasUsers  etcd 3.4 lets every user do what is nested: where there are users, what the batch writes is named in its
+ *   other branch, which etcd looks at. Nobody reads what is found there.
  */
-export function wireOf({ guard, txns }: Batch): WireBatch {
+export function wireOf({ guard, txns }: Batch, hasUsers: boolean): WireBatch {
   const [only] = txns;
   if (isFlat(guard, txns)) return wireOfTxn(only!);
   return {
     compare: guard.map((compare) => compareOf(compare, bytesOf)),
     success: txns.map((txn) => ({ request_txn: wireOfTxn(txn) })),
-    failure: [],
+    failure: hasUsers ? txns.flatMap(firstWritten) : [],
   };
+}
+
+/** One key each, so that no branch has more operations than the other. */
+function firstWritten({ writes: [write] }: Txn): IRequestOp[] {
+  if (write === undefined) return [];
+  return [{ request_range: { key: bytesOf(keyOf(write)), keys_only: true } }];
 }
 
 function isFlat(guard: readonly Compare[], txns: readonly Txn[]): boolean {

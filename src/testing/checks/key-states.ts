@@ -61,6 +61,13 @@ export interface Version {
   readonly isReadable: boolean;
 }
 
+/** A version, with when and why it was written. */
+export interface TimedVersion extends Version {
+  readonly cause: string;
+  /** On the store's clock. */
+  readonly atMs: number;
+}
+
 /** The newest record of each key. */
 export class KeyStates {
   readonly #now = new Map<string, Written>();

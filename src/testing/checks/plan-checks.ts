@@ -11,27 +11,47 @@ interface Answers {
 }
 
 export class PlanChecker {
-  readonly #answers = new Map<number, Answers>();
+  /** By the leader's generation and process: in another store the same generation may come again. */
+  readonly #answers = new Map<string, Answers>();
   readonly #planned = new Set<string>();
   #generation = 0;
+  #leader = '';
+  /** False for a run whose planners are not on its time line. */
+  #hasHeard = false;
 
-  /** Takes an answer of a planner in. */
-  heard({ generation, splits, finality }: Extract<Happening, { kind: 'planned' }>): void {
-    const answers = this.#answers.get(generation) ?? { splits: new Set(), isFinal: false };
-    this.#answers.set(generation, answers);
+  /** Takes an answer of a planner in; `nonce` names its process. */
+  heard(
+    { generation, splits, finality }: Extract<Happening, { kind: 'planned' }>,
+    nonce: string,
+  ): void {
+    this.#hasHeard = true;
+    const leader = `${generation} ${nonce}`;
+    const answers = this.#answers.get(leader) ?? { splits: new Set(), isFinal: false };
+    this.#answers.set(leader, answers);
     for (const split of splits) answers.splits.add(split);
     answers.isFinal ||= finality === 'final';
   }
 
+  /** Another store: nothing is planned in it, and nobody leads but who led in what was restored, with the answers of then. */
+  replaced(): void {
+    this.#planned.clear();
+    this.#generation = 0;
+    this.#leader = '';
+  }
+
   /** What is wrong with a version of a leader, a spec or a plan. */
   *read({ kind, id, before, after, entry }: Version): Generator<Broken> {
-    if (after === undefined || entry.isByHand === true) return;
-    // A run whose planners are not on its time line.
-    const isUnheard = this.#answers.size === 0;
-    const answers = this.#answers.get(this.#generation);
-    if (kind === 'leader') this.#generation = (after.record as LeaderRecord).generation;
-    else if (kind === 'specs') {
-      this.#planned.add(id);
+    if (after === undefined) return;
+    if (kind === 'leader') {
+      const { generation, nonce } = after.record as LeaderRecord;
+      this.#generation = generation;
+      this.#leader = `${generation} ${nonce}`;
+    }
+    if (kind === 'specs') this.#planned.add(id);
+    if (entry.isByHand === true) return;
+    const isUnheard = !this.#hasHeard;
+    const answers = this.#answers.get(this.#leader);
+    if (kind === 'specs') {
       if (isUnheard || answers?.splits.has(id) === true) return;
       yield broken(
         'plan',

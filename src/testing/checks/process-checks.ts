@@ -15,6 +15,7 @@ export interface Promises {
   readonly leaseMs: number;
   /** The longest that a stop takes. */
   readonly stopMs: number;
+  readonly rebalanceDelayMs: number;
 }
 
 /** A process as its time line shows it. */
@@ -31,6 +32,8 @@ export interface ProcessState {
   /** When it was last disturbed so that it cannot know what it holds; -Infinity for never. */
   disturbedAtMs: number;
   stopAskedAtMs: number | null;
+  /** It has had a split, or led: it was there. */
+  hasWorked: boolean;
 }
 
 type HappeningOf<Kind extends Happening['kind']> = Extract<Happening, { kind: Kind }>;
@@ -39,6 +42,8 @@ export class ProcessChecker {
   readonly #promises: Promises;
   readonly #processes = new Map<number, ProcessState>();
   readonly #verdicts = new Set<string>();
+  /** Processes that were denied something before they began. */
+  readonly #denied = new Set<number>();
 
   constructor(promises: Promises) {
     this.#promises = promises;
@@ -57,6 +62,11 @@ export class ProcessChecker {
       !process.hasTwin &&
       process.disturbedAtMs < sinceMs - 2 * leaseMs
     );
+  }
+
+  /** It was given a split. */
+  worked(process: number): void {
+    this.get(process).hasWorked = true;
   }
 
   /** Takes a version of the plan in. */
@@ -97,6 +107,13 @@ export class ProcessChecker {
       case 'left':
         yield* this.#left(happening);
         return;
+      case 'denied':
+        this.#denied.add(happening.process);
+        return;
+      case 'replaced':
+        // Nobody can know before it hears of it.
+        for (const process of this.#processes.values()) process.disturbedAtMs = happening.atMs;
+        return;
       default:
     }
   }
@@ -120,6 +137,7 @@ export class ProcessChecker {
       hasFallenBack: false,
       disturbedAtMs: -Infinity,
       stopAskedAtMs: null,
+      hasWorked: false,
     });
   }
 
@@ -133,6 +151,7 @@ export class ProcessChecker {
   *#leads(process: number, atMs: number): Iterable<Broken> {
     const leader = this.get(process);
     leader.isLeading = true;
+    leader.hasWorked = true;
     // Thawed a moment ago, it may hear first that it was elected, and then that this is over.
     if (!this.isSound(leader, atMs)) return;
     for (const [number, other] of this.#processes) {
@@ -151,6 +170,8 @@ export class ProcessChecker {
       code === 'E_STARTUP_EXHAUSTED' ||
       (code === 'E_STOPPED' && one.stopAskedAtMs !== null) ||
       (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin) ||
+      // At the start a refusal is final; later it is waited out.
+      (code === 'E_STORE_DENIED' && this.#denied.has(process) && !one.hasWorked) ||
       (code === 'E_WATERMARK_REGRESSION' && one.hasFallenBack);
     if (!isExpected) yield broken('failed', `${one.instance} ended with ${code}`);
     if (verdict !== null && !this.#verdicts.has(nameOf(verdict))) {

@@ -30,9 +30,14 @@ export function checkRun({ history, happenings, promises, maxAttempts }: Evidenc
   const broken: Broken[] = [];
   let takeovers = 0;
   let heard = 0;
+  let written = 0;
+  /** Stores that have been replaced before so many writes, and not yet by what was heard. */
+  const behind = happenings.filter((one) => one.kind === 'replaced');
   const hearUntil = (revision: number): void => {
     for (let next = happenings[heard]; next !== undefined; next = happenings[heard]) {
-      if (next.revision >= revision) return;
+      const isOfEarlierStore = behind[0] !== undefined && behind[0].writes <= written;
+      if (!isOfEarlierStore && (next.kind === 'replaced' || next.revision >= revision)) return;
+      if (next.kind === 'replaced') behind.shift();
       broken.push(...timeLine.heard(next));
       heard += 1;
     }
@@ -40,6 +45,7 @@ export function checkRun({ history, happenings, promises, maxAttempts }: Evidenc
   for (const records of byRevision(history)) {
     const [first] = records;
     hearUntil(Number(first!.revision));
+    written += records.length;
     const causes = records.map(({ cause }) => cause);
     const isByHand = first!.cause === 'hand';
     const versions = states.take(isByHand ? records.map(byHand) : records);
@@ -49,9 +55,11 @@ export function checkRun({ history, happenings, promises, maxAttempts }: Evidenc
     const withCause = versions.map((version: Version, index) => ({
       ...version,
       cause: causes[index]!,
+      atMs: records[index]!.atMs,
     }));
     broken.push(...timeLine.read(withCause));
   }
+  written = Infinity;
   hearUntil(Infinity);
   return { broken, takeovers };
 }

@@ -4,15 +4,18 @@
  */
 import type { AssignmentRecord, LeaseRecord, SplitRecord } from '../../records/records.ts';
 import { compareWatermarks } from '../../protocol/tenancy-records.ts';
-import type { Version } from './key-states.ts';
+import type { TimedVersion, Version } from './key-states.ts';
 import { PlanChecker } from './plan-checks.ts';
 import { type Broken, broken, ProcessChecker, type Promises } from './process-checks.ts';
+import { SetAsideChecker } from './set-aside-checks.ts';
 import type { Happening } from './time-line.ts';
 
 export type { Broken, Promises } from './process-checks.ts';
 
 interface TenancyState {
   readonly process: number;
+  /** The store in which it was claimed; another one may have taken its place since. */
+  readonly life: number;
   readonly split: string;
   readonly epoch: string;
   readonly grantedAtMs: number;
@@ -28,6 +31,8 @@ interface TenancyState {
 
 /** What the store holds of one epoch of a split. */
 interface EpochState {
+  /** The process that claimed it. */
+  readonly nonce: string | null;
   readonly claimedWatermark: string | null;
   watermark: string | null;
   isCompleted: boolean;
@@ -45,23 +50,28 @@ export class TimeLineChecker {
   readonly #records = new Map<string, SplitRecord>();
   readonly #leases = new Map<string, LeaseRecord>();
   readonly #plan = new PlanChecker();
+  readonly #setAside: SetAsideChecker;
   /** The splits of each instance by its last assignment, deleted or not. */
   readonly #assigned = new Map<string, ReadonlySet<string>>();
   /** `<instance> <split>`: an assignment has named it, and a later one has not. */
   readonly #unassigned = new Set<string>();
   #isAtRest = false;
+  /** Counts the stores that have stood in this place. */
+  #life = 0;
 
   constructor(promises: Promises) {
     this.#processes = new ProcessChecker(promises);
+    this.#setAside = new SetAsideChecker(promises);
   }
 
   /** What is wrong with the writes of one revision. */
-  *read(versions: readonly (Version & { readonly cause: string })[]): Generator<Broken> {
+  *read(versions: readonly TimedVersion[]): Generator<Broken> {
     for (const version of versions) {
       if (this.#isAtRest && MOVES.has(version.kind)) {
         yield broken('rest', `${version.entry.key} was written though nothing had to move`);
       }
       yield* this.#plan.read(version);
+      yield* this.#setAside.read(version);
       if (version.kind === 'plan') this.#processes.planned(version);
       else if (version.kind === 'assign') this.#takeAssignment(version);
       else if (version.kind === 'splits') yield* this.#takeSplit(version);
@@ -97,7 +107,11 @@ export class TimeLineChecker {
       case 'refused':
         return;
       case 'planned':
-        this.#plan.heard(happening);
+        this.#plan.heard(happening, this.#processes.get(happening.process).nonce);
+        return;
+      case 'replaced':
+        this.#replaced();
+        yield* this.#processes.heard(happening);
         return;
       case 'askedBack':
         yield* this.#askedBack(happening);
@@ -130,8 +144,10 @@ export class TimeLineChecker {
     const { split, epoch, process } = happening;
     const one = this.#processes.get(process);
     const what = `${one.instance} was granted ${split} at epoch ${epoch}`;
+    const life = this.#lifeOf(split, epoch, one.nonce);
     const tenancy: TenancyState = {
       process,
+      life,
       split,
       epoch,
       grantedAtMs: happening.atMs,
@@ -144,9 +160,10 @@ export class TimeLineChecker {
     this.#tenancies[happening.tenancy] = tenancy;
     const others = this.#open.get(split) ?? [];
     this.#open.set(split, [...others, tenancy]);
+    this.#processes.worked(process);
     if (one.state === 'gone') yield broken('after leaving', `${what} after it had left`);
     for (const other of others) yield* this.#overlap(other, tenancy, what);
-    const state = this.#epochs.get(`${split} ${epoch}`);
+    const state = this.#epochs.get(`${life} ${split} ${epoch}`);
     if (state === undefined) {
       yield broken('grant', `${what}, which nobody has claimed`);
     } else if (state.claimedWatermark !== happening.watermark) {
@@ -155,6 +172,7 @@ export class TimeLineChecker {
         `${what} at ${happening.watermark}, and the record was at ${state.claimedWatermark}`,
       );
     }
+    if (life !== this.#life) return;
     const record = this.#records.get(split);
     const isCurrent = record?.epoch === epoch && record.nonce === one.nonce;
     if (!isCurrent && this.#processes.isSound(one, happening.atMs)) {
@@ -168,6 +186,8 @@ export class TimeLineChecker {
       yield broken('twin handlers', `${what} while its handler of epoch ${other.epoch} still runs`);
       return;
     }
+    // Two stores give the same split away twice; who has it of the old one hears of that in time (R8).
+    if (other.life !== tenancy.life) return;
     const owner = this.#processes.get(other.process);
     if (other.isLost || other.isEnding || !this.#processes.isSound(owner, other.grantedAtMs))
       return;
@@ -181,7 +201,8 @@ export class TimeLineChecker {
     const tenancy = this.#tenancies.findLast(
       (one) => one.process === process && one.split === split,
     );
-    const isItsOwn = record?.nonce === nonce && record.epoch === tenancy?.epoch;
+    if (tenancy?.life !== this.#life) return;
+    const isItsOwn = record?.nonce === nonce && record.epoch === tenancy.epoch;
     if (!isItsOwn || record.status === 'quarantined') return;
     yield broken(
       'fenced by itself',
@@ -191,7 +212,8 @@ export class TimeLineChecker {
 
   /** Only an assignment without a split takes it away: that there is none says nothing (R25). */
   *#askedBack({ tenancy, reason }: HappeningOf<'askedBack'>): Iterable<Broken> {
-    const { process, split } = this.#tenancies[tenancy]!;
+    const { process, split, life } = this.#tenancies[tenancy]!;
+    if (life !== this.#life) return;
     const { instance } = this.#processes.get(process);
     if (reason !== 'unassigned' || this.#unassigned.has(`${instance} ${split}`)) return;
     yield broken(
@@ -221,17 +243,21 @@ export class TimeLineChecker {
   }
 
   *#accepted(happening: HappeningOf<'accepted'>): Iterable<Broken> {
-    const { split, epoch } = this.#tenancies[happening.tenancy]!;
+    const { split, epoch, life, process } = this.#tenancies[happening.tenancy]!;
     const what = `a ${happening.what} of ${split} at epoch ${epoch}`;
     if (happening.isLate) yield broken('late', `${what} was accepted after the loss`);
-    const state = this.#epochs.get(`${split} ${epoch}`);
-    const isStored =
-      state !== undefined &&
-      (happening.watermark === null ||
-        compareWatermarks(state.watermark, happening.watermark) >= 0);
+    const { nonce } = this.#processes.get(process);
+    // Accepted by the store that it was claimed in, or by one that was restored with it.
+    const states = this.#statesSince(life, `${split} ${epoch}`).filter(
+      (state, index) => index === 0 || state.nonce === nonce,
+    );
+    const { watermark } = happening;
+    const isStored = states.some(
+      (state) => watermark === null || compareWatermarks(state.watermark, watermark) >= 0,
+    );
     if (!isStored)
-      yield broken('durable', `${what} to ${happening.watermark} was accepted and is not stored`);
-    if (happening.what === 'complete' && state?.isCompleted !== true) {
+      yield broken('durable', `${what} to ${watermark} was accepted and is not stored`);
+    if (happening.what === 'complete' && !states.some(({ isCompleted }) => isCompleted)) {
       yield broken('durable', `${what} was accepted, and the split is not completed`);
     }
   }
@@ -267,19 +293,25 @@ export class TimeLineChecker {
     }
     this.#records.set(id, record);
     const previous = before?.record as SplitRecord | undefined;
+    const name = `${this.#life} ${id} ${record.epoch}`;
+    const begun: EpochState = {
+      nonce: record.nonce,
+      claimedWatermark: record.watermark,
+      watermark: record.watermark,
+      isCompleted: record.status === 'completed',
+    };
+    // Restored: its owner may not know yet, and go on.
+    if (entry.isByHand === true && !this.#epochs.has(name)) this.#epochs.set(name, begun);
     if (previous === undefined || entry.isByHand === true) return;
-    const name = `${id} ${record.epoch}`;
     if (record.epoch !== previous.epoch) {
-      this.#epochs.set(name, {
-        claimedWatermark: record.watermark,
-        watermark: record.watermark,
-        isCompleted: false,
-      });
+      this.#epochs.set(name, begun);
       return;
     }
     const state = this.#epochs.get(name);
     if (state === undefined) return;
-    const tenancy = (this.#open.get(id) ?? []).find(({ epoch }) => epoch === record.epoch);
+    const tenancy = (this.#open.get(id) ?? []).find(
+      ({ epoch, life }) => epoch === record.epoch && life === this.#life,
+    );
     if (record.status === 'completed') {
       state.isCompleted = true;
       if (tenancy?.isDone === false) {
@@ -297,7 +329,7 @@ export class TimeLineChecker {
     }
   }
 
-  *#takeLease({ id, before, after, cause, entry }: Version & { cause: string }): Iterable<Broken> {
+  *#takeLease({ id, before, after, cause, entry }: TimedVersion): Iterable<Broken> {
     const lease = after?.record as LeaseRecord | undefined;
     if (lease !== undefined) {
       this.#leases.set(id, lease);
@@ -308,6 +340,7 @@ export class TimeLineChecker {
     const gone = before?.record as LeaseRecord | undefined;
     for (const tenancy of this.#open.get(id) ?? []) {
       if (tenancy.epoch !== gone?.epoch || tenancy.isLost || tenancy.isEnding) continue;
+      if (tenancy.life !== this.#life) continue;
       const owner = this.#processes.get(tenancy.process);
       if (!this.#processes.isSound(owner, tenancy.grantedAtMs)) continue;
       yield broken(
@@ -315,6 +348,34 @@ export class TimeLineChecker {
         `the lease of ${id} at epoch ${gone.epoch} ran out before ${owner.instance} was told of the loss`,
       );
     }
+  }
+
+  /** What the old store held says nothing about the new one. */
+  #replaced(): void {
+    this.#life += 1;
+    this.#records.clear();
+    this.#leases.clear();
+    this.#assigned.clear();
+    this.#plan.replaced();
+    this.#setAside.replaced();
+  }
+
+  /** The newest store in which a process has claimed a split at an epoch; the present one when none is known. */
+  #lifeOf(split: string, epoch: string, nonce: string): number {
+    for (let life = this.#life; life >= 0; life -= 1) {
+      if (this.#epochs.get(`${life} ${split} ${epoch}`)?.nonce === nonce) return life;
+    }
+    return this.#life;
+  }
+
+  /** What each store from `life` on holds of an epoch. */
+  #statesSince(life: number, name: string): EpochState[] {
+    const states: EpochState[] = [];
+    for (let one = life; one <= this.#life; one += 1) {
+      const state = this.#epochs.get(`${one} ${name}`);
+      if (state !== undefined) states.push(state);
+    }
+    return states;
   }
 
   #returned(number: number): void {

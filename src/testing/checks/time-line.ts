@@ -74,6 +74,10 @@ export type Happening = { readonly atMs: number; readonly revision: number } & (
     }
   /** The handler is asked to hand its split back. */
   | { readonly kind: 'askedBack'; readonly tenancy: number; readonly reason: RevokeReason | null }
+  /** The store does not let it do something, for a while. */
+  | { readonly kind: 'denied'; readonly process: number }
+  /** Another store has taken the place of the one before, after so many writes to all of them. */
+  | { readonly kind: 'replaced'; readonly writes: number }
   /** Nothing moves any more, and nothing may until it is over: the faults have stopped and there is nothing to do. */
   | { readonly kind: 'rests' | 'restIsOver' }
   /** Nobody caught it. */

@@ -38,7 +38,7 @@ export class TransactionChecker {
   readonly #verdicts = new VerdictRules();
   /** The watermark at which the present tenancy of each split began. */
   readonly #starts = new Map<string, string | null>();
-  /** Processes that know of their announcement: they have claimed, or stood for election. */
+  /** Processes that know of their announcement in this store: they have claimed, or stood for election. */
   readonly #present = new Set<string>();
   /** Claims of the revision that was read last. */
   claims: Claim[] = [];
@@ -72,14 +72,14 @@ export class TransactionChecker {
   }
 
   *#problems(version: Version): Iterable<string> {
-    const { entry, kind, before, after } = version;
+    const { entry, kind, before, after, root } = version;
     if (entry.isByHand === true || after === undefined) return;
     switch (kind) {
       case 'workers':
         yield* this.#presenceProblems(version, after);
         return;
       case 'leader': {
-        this.#present.add(`${after.stamp.instance} ${after.stamp.nonce}`);
+        this.#present.add(`${root}${after.stamp.instance} ${after.stamp.nonce}`);
         if (before !== undefined) yield 'overwritten (R19)';
         const plan = this.#states.get(`${version.root}plan`)?.record as PlanRecord | undefined;
         const { generation } = after.record as LeaderRecord;
@@ -104,7 +104,7 @@ export class TransactionChecker {
     }
   }
 
-  *#presenceProblems({ id, before }: Version, { record, stamp }: Written): Iterable<string> {
+  *#presenceProblems({ id, before, root }: Version, { record, stamp }: Written): Iterable<string> {
     const presence = record as PresenceRecord;
     const previous = before?.record as PresenceRecord | undefined;
     if (stamp.instance !== id || stamp.nonce !== presence.nonce) yield 'written by somebody else';
@@ -112,7 +112,7 @@ export class TransactionChecker {
       yield 'comes back after its parting (R16)';
     }
     const overwrites = previous !== undefined && previous.nonce !== presence.nonce;
-    if (overwrites && this.#present.has(`${id} ${presence.nonce}`)) {
+    if (overwrites && this.#present.has(`${root}${id} ${presence.nonce}`)) {
       yield 'a process that was there before overwrites another one (R14)';
     }
   }
@@ -158,7 +158,7 @@ export class TransactionChecker {
     const name = nameOfChange(change);
     switch (name) {
       case 'claim':
-        this.#present.add(`${record.owner} ${record.nonce}`);
+        this.#present.add(`${group.root}${record.owner} ${record.nonce}`);
         this.#starts.set(`${group.root}${version.id}`, record.watermark);
         this.claims.push({
           split: version.id,

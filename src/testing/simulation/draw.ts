@@ -1,18 +1,21 @@
 /** Draws a whole scenario from one seed. */
 import { hash32 } from '../../base/hash.ts';
-import { type Random, randomInteger, seededRandom } from '../../base/random.ts';
+import { type Random, seededRandom } from '../../base/random.ts';
 import {
   type Act,
   ACT_WEIGHTS,
   type ActKind,
   type CallClass,
   type CallFaultKind,
+  type DeniedClass,
   type Misdeed,
   type PlannerRun,
+  type ReadClass,
   type Scenario,
   type ScenarioSplit,
   type ScenarioWorker,
 } from './scenario.ts';
+import { Draw } from './shapes.ts';
 
 /** `full`: at least 200 faults strike. `small`: a quarter of that, for tests that have to be quick. */
 export type ScenarioSize = 'full' | 'small';
@@ -60,7 +63,7 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
       opTimeoutMs,
       rebalanceDelayMs: draw.chance(0.2) ? 0 : draw.whole(0, 2 * leaseDurationMs),
       drainDeadlineMs: draw.whole(opTimeoutMs, 2 * leaseDurationMs),
-      maxAttempts: draw.whole(2, 5),
+      maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
       replanIntervalMs: draw.whole(leaseDurationMs, 3 * leaseDurationMs),
       reconcileIntervalMs: draw.whole(leaseDurationMs, 4 * leaseDurationMs),
     },
@@ -175,6 +178,12 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
     case 'cutWatches':
     case 'partition':
       return drawNetworkAct(draw, kind, { atMs, worker, forMs, leaseMs });
+    case 'outage':
+    case 'denied':
+    case 'failReads':
+    case 'hugeAnswers':
+    case 'sessionsApart':
+      return drawLongAct(draw, kind, { atMs, worker, forMs, leaseMs });
     case 'crash':
       return {
         atMs,
@@ -228,12 +237,7 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
 function drawNetworkAct(
   draw: Draw,
   kind: 'calls' | 'events' | 'cutWatches' | 'partition',
-  {
-    atMs,
-    worker,
-    forMs,
-    leaseMs,
-  }: { atMs: number; worker: number; forMs: number; leaseMs: number },
+  { atMs, worker, forMs, leaseMs }: DrawnSpan,
 ): Act {
   switch (kind) {
     case 'calls': {
@@ -275,8 +279,99 @@ function drawNetworkAct(
   }
 }
 
+/** What lasts longer or shorter than a lease, which decides what it costs. */
+function drawLongAct(
+  draw: Draw,
+  kind: 'outage' | 'denied' | 'failReads' | 'hugeAnswers' | 'sessionsApart',
+  { atMs, worker, forMs, leaseMs }: DrawnSpan,
+): Act {
+  const spanMs = draw.chance(0.5)
+    ? draw.whole(0.05 * leaseMs, 0.9 * leaseMs)
+    : draw.whole(1.05 * leaseMs, 3 * leaseMs);
+  switch (kind) {
+    case 'outage':
+      return {
+        atMs,
+        do: kind,
+        afterMs: draw.whole(0, 3 * leaseMs),
+        forMs: spanMs,
+        then: draw.pick([
+          'another',
+          'earlier',
+          'earlier',
+          'earlierUnderTheSameId',
+          'earlierUnderTheSameId',
+          'same',
+        ]),
+        silent: draw.chance(0.5),
+      };
+    case 'denied':
+      return { atMs, do: kind, worker, of: draw.pick(DENIED_CLASSES), forMs: spanMs };
+    case 'failReads':
+      return {
+        atMs,
+        do: kind,
+        worker,
+        of: draw.pick(READ_CLASSES),
+        forMs: spanMs,
+        silent: draw.chance(0.5),
+      };
+    case 'hugeAnswers':
+      return {
+        atMs,
+        do: kind,
+        worker,
+        entriesMax: draw.whole(1, 20),
+        entryMs: draw.whole(0, 30),
+        forMs: 4 * forMs,
+      };
+    case 'sessionsApart':
+      return {
+        atMs,
+        do: kind,
+        first: draw.pick(['worker', 'worker', 'leader']),
+        how: draw.pick(['revoked', 'notRenewed']),
+        forMs: 1.5 * leaseMs,
+        thenMs: draw.chance(0.5) ? null : draw.whole(0, 2 * leaseMs),
+      };
+  }
+}
+
+/** When something happens, to whom, and for how long. */
+interface DrawnSpan {
+  readonly atMs: number;
+  readonly worker: number;
+  readonly forMs: number;
+  readonly leaseMs: number;
+}
+
+const DENIED_CLASSES: readonly DeniedClass[] = [
+  'any',
+  'writes',
+  'reads',
+  'sessions',
+  'leases/',
+  'splits/',
+];
+const READ_CLASSES: readonly ReadClass[] = [
+  'reads',
+  'reads',
+  'splits/',
+  'assign/',
+  'leases/',
+  'workers/',
+];
 const DELETED_KEYS = ['presence', 'assignment', 'lease', 'lease', 'leader'] as const;
-const BOUNCES = ['crash', 'stop', 'freeze', 'revokeSession', 'deleteKey', 'partition'] as const;
+const BOUNCES = [
+  'crash',
+  'stop',
+  'freeze',
+  'revokeSession',
+  'deleteKey',
+  'partition',
+  'denied',
+  'failReads',
+] as const;
 const CALL_FAULTS: readonly CallFaultKind[] = [
   'delay',
   'delayAnswer',
@@ -287,49 +382,3 @@ const CALL_FAULTS: readonly CallFaultKind[] = [
   'full',
 ];
 const CALL_CLASSES: readonly CallClass[] = ['any', 'any', 'writes', 'writes', 'sessions', 'reads'];
-
-/** Shapes of draws. */
-class Draw {
-  readonly #random: Random;
-
-  constructor(random: Random) {
-    this.#random = random;
-  }
-
-  /** In [0, 1). */
-  unit(): number {
-    return this.#random.next();
-  }
-
-  chance(probability: number): boolean {
-    return this.#random.next() < probability;
-  }
-
-  /** A whole number from `least` to `most`, both included. */
-  whole(least: number, most: number): number {
-    return Math.floor(least + this.#random.next() * (Math.floor(most) - least + 1));
-  }
-
-  pick<T>(choices: readonly T[]): T {
-    return choices[randomInteger(this.#random, choices.length)]!;
-  }
-
-  times<T>(count: number, make: (index: number) => T): T[] {
-    return Array.from({ length: count }, (_, index) => make(index));
-  }
-
-  some<T>(least: number, most: number, make: (index: number) => T): T[] {
-    return this.times(this.whole(least, most), make);
-  }
-
-  weighted<Name extends string>(weights: Readonly<Record<Name, number>>): Name {
-    const entries = Object.entries(weights) as [Name, number][];
-    const sum = entries.reduce((total, [, weight]) => total + weight, 0);
-    let left = this.#random.next() * sum;
-    for (const [name, weight] of entries) {
-      left -= weight;
-      if (left < 0) return name;
-    }
-    return entries.at(-1)![0];
-  }
-}

@@ -5,7 +5,9 @@ import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
 
 /** The longest a start of a worker backs off. */
-const STARTUP_BACKOFF_MS = 5_000;
+export const STARTUP_BACKOFF_MS = 5_000;
+/** The longest that a worker which was refused waits before it comes back. */
+const REJOIN_BACKOFF_MS = 30_000;
 /** What everything that needs a few calls takes, generously. */
 const SLACK_MS = 10_000;
 /** A slow clock takes longer for the same. */
@@ -48,6 +50,7 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
     2 * 1.2 * config.reconcileIntervalMs +
     waves * config.maxAttempts * attemptMs +
     STARTUP_BACKOFF_MS +
+    REJOIN_BACKOFF_MS +
     SLACK_MS;
   return sumMs * CLOCK_SLACK;
 }

@@ -3,6 +3,7 @@ import { checkRun } from '../checks/run-checks.ts';
 import { heal, perform } from './acts.ts';
 import { configOf, hasVerdict, quietMs, restMs, settleBoundMs, unowned } from './liveness.ts';
 import type { Program } from './program.ts';
+import { Progress } from './progress.ts';
 import type { Happening } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
 import { scriptedProgram } from './scripted.ts';
@@ -76,8 +77,11 @@ async function disturb(world: World): Promise<void> {
 /** How often each kind of fault has struck. */
 function faultsOf({ struck, processes }: World): Readonly<Record<string, number>> {
   const faults: Record<string, number> = { ...struck };
-  for (const { client } of processes) {
-    for (const [kind, count] of Object.entries(client.struck)) {
+  for (const { client, answers } of processes) {
+    for (const [kind, count] of [
+      ...Object.entries(client.struck),
+      ...Object.entries(answers.struck),
+    ]) {
       faults[kind] = (faults[kind] ?? 0) + count;
     }
   }
@@ -91,19 +95,27 @@ function sumOf(counts: Readonly<Record<string, number>>): number {
 /** The calm: everything that can be finished is, in time. */
 async function settle(world: World): Promise<SimulationViolation[]> {
   heal(world);
-  return world.scenario.finality === 'final' ? finish(world) : comeToRest(world);
+  const progress = new Progress(world);
+  const broken = await (world.scenario.finality === 'final'
+    ? finish(world, progress)
+    : comeToRest(world, progress));
+  return [...progress.broken, ...broken];
 }
 
-async function finish(world: World): Promise<SimulationViolation[]> {
+async function finish(world: World, progress: Progress): Promise<SimulationViolation[]> {
   const boundMs = settleBoundMs(world);
-  if (await world.clock.until(() => hasVerdict(world), boundMs)) return [];
+  const isDone = (): boolean => {
+    progress.look();
+    return hasVerdict(world);
+  };
+  if (await world.clock.until(isDone, boundMs)) return [];
   return [
     { check: 'liveness', text: `no verdict within ${Math.round(boundMs)} ms: ${describe(world)}` },
   ];
 }
 
 /** An open plan has no verdict: the fleet must come to rest, with every split in somebody's hands. */
-async function comeToRest(world: World): Promise<SimulationViolation[]> {
+async function comeToRest(world: World, progress: Progress): Promise<SimulationViolation[]> {
   const { store, clock, recorder, scenario } = world;
   const sliceMs = quietMs(scenario);
   const boundMs = settleBoundMs(world) + restMs(scenario);
@@ -118,7 +130,10 @@ async function comeToRest(world: World): Promise<SimulationViolation[]> {
       const text = `not at rest within ${Math.round(boundMs)} ms: ${describe(world)}`;
       return [{ check: 'liveness', text }];
     }
-    await clock.advance(sliceMs);
+    await clock.until(() => {
+      progress.look();
+      return false;
+    }, sliceMs);
     if (moves() !== before || unowned(world).length > 0) movedAtMs = clock.nowMs();
     before = moves();
   }
@@ -151,7 +166,7 @@ async function end(world: World): Promise<SimulationViolation[]> {
       text: `process ${process.number} has left, but: ${calls} calls, ${timers} timers, ${openWatches} watches`,
     });
   }
-  for (const kind of ['leases/', 'workers/', 'leader']) {
+  for (const kind of ['leases/', 'workers/', 'leader', 'probe/']) {
     for (const { key } of world.store.dump(`${world.keys.root}${kind}`)) {
       broken.push({ check: 'stop', text: `${key} has outlived everybody` });
     }
@@ -162,7 +177,9 @@ async function end(world: World): Promise<SimulationViolation[]> {
 function reportOf(world: World, broken: readonly SimulationViolation[]): Run {
   const { happenings } = world.recorder;
   const history = world.store.history();
-  const { drainDeadlineMs, opTimeoutMs, leaseDurationMs, maxAttempts } = configOf(world.scenario);
+  const { drainDeadlineMs, opTimeoutMs, leaseDurationMs, maxAttempts, rebalanceDelayMs } = configOf(
+    world.scenario,
+  );
   const findings = checkRun({
     history,
     happenings,
@@ -170,6 +187,7 @@ function reportOf(world: World, broken: readonly SimulationViolation[]): Run {
     promises: {
       leaseMs: leaseDurationMs,
       stopMs: (drainDeadlineMs + opTimeoutMs) * CLOCK_SLACK + 1,
+      rebalanceDelayMs,
     },
   });
   const report: RunReport = {

@@ -51,6 +51,13 @@ export type CallFaultKind =
 /** Which calls a fault is for. */
 export type CallClass = 'any' | 'writes' | 'sessions' | 'reads';
 
+/** Which reads fail, and what is denied: everything of a kind, or what is about some keys of the job. */
+export type ReadClass = 'reads' | 'splits/' | 'assign/' | 'leases/' | 'workers/';
+export type DeniedClass = CallClass | 'leases/' | 'splits/';
+
+/** What a store is once it is back: as it was, an empty one, or one restored from an earlier snapshot. */
+export type Aftermath = 'same' | 'another' | 'earlier' | 'earlierUnderTheSameId';
+
 /** What happens to a fleet. `worker` counts the workers of the scenario. An act that finds nothing to act on does nothing. */
 export type Act = { readonly atMs: number } & (
   | {
@@ -106,6 +113,48 @@ export type Act = { readonly atMs: number } & (
       readonly lateMs: number;
       readonly forMs: number;
     }
+  /**
+   * The store is away for everybody, from `afterMs` on and for `forMs`; then it is back. What it is restored from was saved
+   * when the act began.
+   */
+  | {
+      readonly do: 'outage';
+      readonly afterMs: number;
+      readonly forMs: number;
+      readonly then: Aftermath;
+      readonly silent: boolean;
+    }
+  /** The store does not let a worker do something. */
+  | {
+      readonly do: 'denied';
+      readonly worker: number;
+      readonly of: DeniedClass;
+      readonly forMs: number;
+    }
+  /** Reads of a worker fail, and its writes and renewals work. */
+  | {
+      readonly do: 'failReads';
+      readonly worker: number;
+      readonly of: ReadClass;
+      readonly forMs: number;
+      readonly silent: boolean;
+    }
+  /** Values are huge: a read of more than `entriesMax` entries is too large to be answered, and each entry takes `entryMs`. */
+  | {
+      readonly do: 'hugeAnswers';
+      readonly worker: number;
+      readonly entriesMax: number;
+      readonly entryMs: number;
+      readonly forMs: number;
+    }
+  /** One of the two sessions of whoever leads ends, and `thenMs` later the other one; null: it lives on. */
+  | {
+      readonly do: 'sessionsApart';
+      readonly first: 'worker' | 'leader';
+      readonly how: 'revoked' | 'notRenewed';
+      readonly forMs: number;
+      readonly thenMs: number | null;
+    }
   | { readonly do: 'compact' }
   /** The store lets no session expire. */
   | { readonly do: 'freezeExpiry'; readonly forMs: number }
@@ -120,7 +169,15 @@ export type Act = { readonly atMs: number } & (
   /** Something happens to whoever leads. */
   | {
       readonly do: 'bounceLeader';
-      readonly how: 'crash' | 'stop' | 'freeze' | 'revokeSession' | 'deleteKey' | 'partition';
+      readonly how:
+        | 'crash'
+        | 'stop'
+        | 'freeze'
+        | 'revokeSession'
+        | 'deleteKey'
+        | 'partition'
+        | 'denied'
+        | 'failReads';
       readonly forMs: number;
     }
   | { readonly do: 'pause'; readonly forMs: number }
@@ -131,6 +188,9 @@ export type Act = { readonly atMs: number } & (
 
 /** The kinds of act. */
 export type ActKind = Act['do'];
+
+/** Acts of some kinds. */
+export type ActOf<Kind extends ActKind> = Extract<Act, { do: Kind }>;
 
 /** Everything that can happen to a fleet, by name, and how often it is drawn beside the others. */
 export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
@@ -154,6 +214,11 @@ export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
   requeue: 2,
   twin: 0.5,
   freezeExpiry: 1,
+  outage: 0.5,
+  denied: 1.5,
+  failReads: 2,
+  hugeAnswers: 1.5,
+  sessionsApart: 1.5,
 };
 
 /** A whole run. Times are milliseconds of the store's clock from the beginning. */

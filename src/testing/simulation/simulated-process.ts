@@ -8,7 +8,6 @@ import type {
   PlannedSplit,
   Planner,
   Progress,
-  ProgressInput,
   Verdict,
 } from '../../coordinator/api/api.ts';
 import type { WorkerConfig } from '../../coordinator/api/config.ts';
@@ -16,11 +15,14 @@ import type { Transition } from '../../coordinator/api/transition.ts';
 import type { Grant } from '../../driver/grant.ts';
 import { createWorker, type Worker } from '../../driver/worker.ts';
 import { type FaultyStore, faultyStore } from '../../store/faults.ts';
-import type { Store } from '../../store/port.ts';
+import type { PartitionOptions } from '../../store/faults.ts';
+import type { Batch, Store } from '../../store/port.ts';
 import { type WorkerClock, workerClock } from '../worker-clock.ts';
 import type { Recorder } from '../checks/time-line.ts';
 import type { HandlerContext, Program } from './program.ts';
+import { type HugeAnswers, hugeAnswers } from './huge-answers.ts';
 import type { Scenario } from './scenario.ts';
+import { SeenGrant } from './seen-grant.ts';
 
 /** Names the job of every simulation. */
 export const JOB = 'job';
@@ -36,6 +38,10 @@ export interface Surroundings {
   readonly isCalm: boolean;
   /** The store as clients reach it. */
   readonly server: Store & { readonly clusterId: string };
+  /** Counts the stores that have stood in this place. */
+  readonly life: number;
+  /** Notes that a batch was sent to the store that is there now: one that comes after it arrives nowhere. */
+  sent(batch: Batch): void;
   /** A number for the next tenancy. */
   nextTenancy(): number;
   /** Blocks a process for a while. */
@@ -71,6 +77,8 @@ export class SimulatedProcess {
   readonly instance: string;
   readonly nonce: string;
   readonly client: FaultyStore;
+  /** How its answers are when values are huge. */
+  readonly answers: HugeAnswers;
   readonly clock: WorkerClock;
   readonly worker: Worker;
   state: ProcessState = 'running';
@@ -85,6 +93,7 @@ export class SimulatedProcess {
   callsWhenLeft = 0;
   readonly #world: Surroundings;
   readonly #random: Random;
+  readonly #cuts = new Set<PartitionOptions>();
 
   constructor(world: Surroundings, options: ProcessOptions) {
     this.#world = world;
@@ -98,7 +107,8 @@ export class SimulatedProcess {
       rate: options.clockRate,
       wallOffsetMs: options.wallOffsetMs,
     });
-    this.client = faultyStore(world.server, {
+    this.answers = hugeAnswers(world.server, world.clock);
+    this.client = faultyStore(this.answers.store, {
       clock: world.clock,
       random: draw('client'),
       latency: world.scenario.latencyMs === 0 ? 0 : [0, world.scenario.latencyMs / 2],
@@ -107,7 +117,7 @@ export class SimulatedProcess {
     this.worker = createWorker({
       job: JOB,
       prefix: PREFIX,
-      store: this.client,
+      store: this.#sending(),
       instanceId: this.instance,
       planner: this.#heardPlanner(world.program.planner(this.clock)),
       config: options.config,
@@ -203,6 +213,27 @@ export class SimulatedProcess {
     this.clock.thaw();
   }
 
+  /** Cuts it off from the store until called; of several cuts the newest says how. */
+  cutOff(how: PartitionOptions): () => void {
+    const cut = { ...how };
+    this.#cuts.add(cut);
+    this.client.partition(cut);
+    return () => {
+      if (!this.#cuts.delete(cut)) return;
+      const newest = [...this.#cuts].at(-1);
+      if (newest === undefined) this.client.heal();
+      else this.client.partition(newest);
+    };
+  }
+
+  /** Ends whatever is wrong with its connection, cuts of watches aside. */
+  heal(): void {
+    this.#cuts.clear();
+    this.client.clearRules();
+    this.client.heal();
+    this.answers.heal();
+  }
+
   /** Waits on the clock of the process. */
   sleep(ms: number, signal?: AbortSignal): Promise<void> {
     if (signal?.aborted === true) return Promise.resolve();
@@ -238,7 +269,7 @@ export class SimulatedProcess {
       recorder.note({ kind: 'lost', tenancy });
     });
     void this.#noteAskedBack(grant, tenancy);
-    const seen = new SeenGrant(grant, tenancy, this.#world);
+    const seen = new SeenGrant(grant, tenancy, recorder);
     try {
       await program.handler(seen, this.#context(tenancy));
       this.handlers -= 1;
@@ -257,6 +288,24 @@ export class SimulatedProcess {
     if (requested && !lost.aborted) {
       this.#world.recorder.note({ kind: 'askedBack', tenancy, reason });
     }
+  }
+
+  /** The client as the worker has it. */
+  #sending(): Store {
+    const { client } = this;
+    return {
+      name: client.name,
+      openSession: (...args) => client.openSession(...args),
+      keepAlive: (...args) => client.keepAlive(...args),
+      closeSession: (...args) => client.closeSession(...args),
+      read: (...args) => client.read(...args),
+      transact: (batch, options) => {
+        this.#world.sent(batch);
+        return client.transact(batch, options);
+      },
+      watch: (...args) => client.watch(...args),
+      close: () => client.close(),
+    };
   }
 
   /** The same planner, with its answers on the time line. */
@@ -313,65 +362,6 @@ export class SimulatedProcess {
     this.isLeading = isLeading;
     const kind = isLeading ? 'leads' : 'leadsNoMore';
     this.#world.recorder.note({ kind, process: this.number });
-  }
-}
-
-/** A grant whose every request is on the time line. */
-class SeenGrant implements Grant {
-  readonly #grant: Grant;
-  readonly #tenancy: number;
-  readonly #world: Surroundings;
-  readonly split: Grant['split'];
-  readonly epoch: string;
-  readonly progress: Progress | null;
-  readonly lost: AbortSignal;
-  readonly draining: Grant['draining'];
-
-  constructor(grant: Grant, tenancy: number, world: Surroundings) {
-    this.#grant = grant;
-    this.#tenancy = tenancy;
-    this.#world = world;
-    this.split = grant.split;
-    this.epoch = grant.epoch;
-    this.progress = grant.progress;
-    this.lost = grant.lost;
-    this.draining = grant.draining;
-  }
-
-  commit(progress: ProgressInput): Promise<void> {
-    return this.#ask('commit', progress, () => this.#grant.commit(progress));
-  }
-
-  complete(progress?: ProgressInput): Promise<void> {
-    return this.#ask('complete', progress, () => this.#grant.complete(progress));
-  }
-
-  fail(reason: string): Promise<void> {
-    return this.#ask('fail', undefined, () => this.#grant.fail(reason));
-  }
-
-  release(): Promise<void> {
-    return this.#ask('release', undefined, () => this.#grant.release());
-  }
-
-  async #ask(
-    what: 'commit' | 'complete' | 'fail' | 'release',
-    progress: ProgressInput | undefined,
-    ask: () => Promise<void>,
-  ): Promise<void> {
-    const { recorder } = this.#world;
-    const tenancy = this.#tenancy;
-    const watermark = progress === undefined ? null : String(progress.watermark);
-    const isLate = this.lost.aborted;
-    recorder.note({ kind: 'asked', tenancy, what, watermark });
-    try {
-      await ask();
-    } catch (error) {
-      const code = isLeaseholdError(error) ? error.code : messageOf(error);
-      recorder.note({ kind: 'refused', tenancy, what, code });
-      throw error;
-    }
-    recorder.note({ kind: 'accepted', tenancy, what, watermark, isLate });
   }
 }
 

@@ -5,7 +5,7 @@ import { type Random, seededRandom } from '../../base/random.ts';
 import { type VirtualClock, virtualClock } from '../../base/virtual-clock.ts';
 import { type JobKeys, jobKeys } from '../../records/keys.ts';
 import { type MemoryStore, memoryStore } from '../../store/memory.ts';
-import type { Store } from '../../store/port.ts';
+import type { Batch, Store } from '../../store/port.ts';
 import type { Program } from './program.ts';
 import { Recorder } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
@@ -16,7 +16,8 @@ const RESTART_MS = 500;
 
 /** Something that is wrong with the connection of a worker. */
 interface Disturbance {
-  readonly slot: number;
+  /** Null: of all workers. */
+  readonly slot: number | null;
   readonly strike: (process: SimulatedProcess) => void;
 }
 
@@ -40,7 +41,12 @@ export class World implements Surroundings {
   isCalm = false;
   /** The store as clients reach it. */
   readonly server: Store & { readonly clusterId: string };
+  /** Counts the stores that have stood in this place. */
+  life = 0;
   #tenancies = 0;
+  readonly #sentIn = new WeakMap<Batch, number>();
+  /** Effects that outlast the faults: until when they begin, and how long each lasts at most. */
+  readonly #tails: { readonly untilMs: number; readonly forMs: number }[] = [];
   readonly #disturbances = new Set<Disturbance>();
   readonly #newest: (SimulatedProcess | undefined)[] = [];
 
@@ -60,7 +66,8 @@ export class World implements Surroundings {
       () => this.clock.nowMs(),
       () => Number(this.store.revision),
     );
-    this.server = patient(this.store, this.clock, () => {
+    const arrives = (batch: Batch): boolean => this.#sentIn.get(batch) === this.life;
+    this.server = patient(this.store, { clock: this.clock, arrives }, () => {
       const text = `more than ${CALLS_MAX} calls at one instant: somebody goes round without end`;
       this.recorder.note({ kind: 'uncaught', process: null, text });
     });
@@ -70,6 +77,30 @@ export class World implements Surroundings {
   /** Counts a fault that struck. */
   strike(kind: string): void {
     this.struck[kind] = (this.struck[kind] ?? 0) + 1;
+  }
+
+  sent(batch: Batch): void {
+    this.#sentIn.set(batch, this.life);
+  }
+
+  /** Another store takes the place of this one; what was on its way to the old one arrives nowhere. */
+  replaceStore(replace: (store: MemoryStore) => void): void {
+    const writes = this.store.history().length;
+    replace(this.store);
+    this.life += 1;
+    this.recorder.note({ kind: 'replaced', writes });
+  }
+
+  /** Something begins to happen for `untilMs` milliseconds from now, and each time goes on for `forMs` at most. */
+  lasts(untilMs: number, forMs: number): void {
+    this.#tails.push({ untilMs: this.clock.nowMs() + untilMs, forMs });
+  }
+
+  /** When nothing is wrong any more, if no fault begins from now on. */
+  get overAtMs(): number {
+    const nowMs = this.clock.nowMs();
+    const ends = this.#tails.map(({ untilMs, forMs }) => Math.min(untilMs, nowMs) + forMs);
+    return Math.max(nowMs, ...ends);
   }
 
   /** A number for the next tenancy. */
@@ -102,7 +133,8 @@ export class World implements Surroundings {
     this.processes.push(process);
     this.#newest[slot] = process;
     for (const disturbance of this.#disturbances) {
-      if (disturbance.slot === slot && !this.isCalm) disturbance.strike(process);
+      const { slot: of } = disturbance;
+      if ((of === null || of === slot) && !this.isCalm) disturbance.strike(process);
     }
     process.start();
     return process;
@@ -121,6 +153,21 @@ export class World implements Surroundings {
    * @param strike  Begins it for one process, and returns how to end it.
    */
   disturb(slot: number, forMs: number, strike: (process: SimulatedProcess) => () => void): void {
+    const process = this.at(slot);
+    const isThere = process?.state === 'running' || process?.state === 'frozen';
+    this.later(forMs, this.#begin(slot, isThere ? [process] : [], strike));
+  }
+
+  /** Something is wrong with the connections of all processes, until called. */
+  disturbAll(strike: (process: SimulatedProcess) => () => void): () => void {
+    return this.#begin(null, this.alive(), strike);
+  }
+
+  #begin(
+    slot: number | null,
+    processes: readonly SimulatedProcess[],
+    strike: (process: SimulatedProcess) => () => void,
+  ): () => void {
     const ends: (() => void)[] = [];
     const disturbance: Disturbance = {
       slot,
@@ -129,12 +176,11 @@ export class World implements Surroundings {
       },
     };
     this.#disturbances.add(disturbance);
-    const process = this.at(slot);
-    if (process?.state === 'running' || process?.state === 'frozen') disturbance.strike(process);
-    this.later(forMs, () => {
+    for (const process of processes) disturbance.strike(process);
+    return () => {
       this.#disturbances.delete(disturbance);
       for (const end of ends) end();
-    });
+    };
   }
 
   /** Blocks a process for a while. */
@@ -171,14 +217,22 @@ export class World implements Surroundings {
   }
 }
 
+/** How a store is reached. */
+interface Way {
+  readonly clock: Clock;
+  /** False when it was sent to a store that is gone. */
+  readonly arrives: (batch: Batch) => boolean;
+}
+
 /** A store that stops answering a fleet that goes round and round at one instant: the run would never end. */
 function patient(
   store: MemoryStore,
-  clock: Clock,
+  { clock, arrives }: Way,
   onLoop: () => void,
 ): Store & { readonly clusterId: string } {
   let atMs = -1;
   let calls = 0;
+  const never = <T>(): Promise<T> => new Promise(() => undefined);
   const answer = <T>(call: () => Promise<T>): Promise<T> => {
     if (clock.nowMs() !== atMs) {
       atMs = clock.nowMs();
@@ -186,7 +240,7 @@ function patient(
     }
     calls += 1;
     if (calls === CALLS_MAX) onLoop();
-    return calls < CALLS_MAX ? call() : new Promise(() => undefined);
+    return calls < CALLS_MAX ? call() : never();
   };
   return {
     name: store.name,
@@ -197,7 +251,8 @@ function patient(
     keepAlive: (...args) => answer(() => store.keepAlive(...args)),
     closeSession: (...args) => answer(() => store.closeSession(...args)),
     read: (...args) => answer(() => store.read(...args)),
-    transact: (...args) => answer(() => store.transact(...args)),
+    transact: (batch, options) =>
+      answer(() => (arrives(batch) ? store.transact(batch, options) : never())),
     watch: (...args) => store.watch(...args),
     close: () => store.close(),
   };

@@ -8,6 +8,7 @@ import {
   holdAll,
   quantile,
   rounded,
+  roundTrips,
   startWorker,
   type StoreCall,
   until,
@@ -17,18 +18,6 @@ const CLAIMED_SPLITS = 512;
 const SEEDED_SPLITS = 10_000;
 const IDLE = { workers: 10, splits: 1_000, fewSplits: 10, leaseMs: 2_000, leases: 20 };
 const TAKEOVER = { jobs: 8, splits: 4, leaseMs: 5_000 };
-
-/** How many calls follow one another at least, however many run side by side. */
-function roundTrips(calls: readonly StoreCall[]): number {
-  let count = 0;
-  let freeMs = -Infinity;
-  for (const { startMs, endMs } of calls.toSorted((a, b) => a.endMs - b.endMs)) {
-    if (startMs < freeMs) continue;
-    count += 1;
-    freeMs = endMs;
-  }
-  return count;
-}
 
 /** A worker that is told to take free splits: from the news until it holds them all. */
 export async function measureClaims(
@@ -63,7 +52,9 @@ export async function measureClaims(
   holdAll(claimer.worker, () => (held += 1));
   await until('the claims', () => held === CLAIMED_SPLITS);
   const trips = roundTrips(
-    calls.filter(({ kind, startMs }) => kind !== 'session' && startMs >= toldMs),
+    calls.filter(
+      ({ kind, startMs }) => kind !== 'session' && kind !== 'opening' && startMs >= toldMs,
+    ),
   );
   await claimer.stop();
   await leader.stop();

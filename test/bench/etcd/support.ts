@@ -6,15 +6,30 @@ import type { Batch, Range, Store } from '../../../src/store/port.ts';
 
 /** One call that was answered. */
 export interface StoreCall {
-  readonly kind: 'transact' | 'read' | 'session';
+  /** `session` is a renewal, `opening` the opening or the closing of one. */
+  readonly kind: 'transact' | 'read' | 'session' | 'opening';
   readonly startMs: number;
   readonly endMs: number;
   readonly batch?: Batch;
   readonly range?: Range;
 }
 
+/** How many calls follow one another at least, however many run side by side. */
+export function roundTrips(calls: readonly StoreCall[]): number {
+  let count = 0;
+  let freeMs = -Infinity;
+  for (const { startMs, endMs } of calls.toSorted((a, b) => a.endMs - b.endMs)) {
+    if (startMs < freeMs) continue;
+    count += 1;
+    freeMs = endMs;
+  }
+  return count;
+}
+
 export interface WorkerSetup extends Partial<Pick<WorkerOptions, 'config' | 'logger'>> {
   readonly endpoint: string;
+  /** Of the other members. */
+  readonly others?: readonly string[];
   readonly job: string;
   readonly instanceId: string;
   /** Splits of the plan. */
@@ -30,7 +45,7 @@ export interface BenchWorker {
 }
 
 export function startWorker(setup: WorkerSetup): BenchWorker {
-  const etcd = etcdStore({ endpoints: [setup.endpoint] });
+  const etcd = etcdStore({ endpoints: [setup.endpoint, ...(setup.others ?? [])] });
   const store = setup.onCall === undefined ? etcd : tapped(etcd, setup.onCall);
   const worker = createWorker({
     job: setup.job,
@@ -73,11 +88,12 @@ function tapped(store: EtcdStore, onCall: (call: StoreCall) => void): Store {
     }
   };
   const session = { kind: 'session' } as const;
+  const opening = { kind: 'opening' } as const;
   return {
     name: store.name,
-    openSession: (id, ttlMs, options) => store.openSession(id, ttlMs, options),
+    openSession: (id, ttlMs, options) => tap(opening, store.openSession(id, ttlMs, options)),
     keepAlive: (id, options) => tap(session, store.keepAlive(id, options)),
-    closeSession: (id, options) => store.closeSession(id, options),
+    closeSession: (id, options) => tap(opening, store.closeSession(id, options)),
     read: (range, read, options) => tap({ kind: 'read', range }, store.read(range, read, options)),
     transact: (batch, options) => tap({ kind: 'transact', batch }, store.transact(batch, options)),
     watch: (range, fromRevision) => store.watch(range, fromRevision),

@@ -30,7 +30,11 @@ export type KeyKind =
   | 'workers'
   | 'leases'
   | 'control'
+  | 'away'
   | 'probe';
+
+/** A read by the first of its keys; `own` is a worker's look at its own assignment and presence. */
+export type ReadKind = KeyKind | 'own';
 
 /** One transaction by what it writes; `end` is a release, a complete or a fail. */
 export type ItemKind =
@@ -48,6 +52,7 @@ export type ItemKind =
   | 'mark'
   | 'dropLease'
   | 'quarantine'
+  | 'away'
   | 'control';
 
 /**
@@ -62,7 +67,7 @@ export type CountName =
   | 'conflicts'
   | `keys.${KeyKind}`
   | 'keys'
-  | `reads.${KeyKind}`
+  | `reads.${ReadKind}`
   | `deliveries.${KeyKind}`
   | 'deliveries';
 
@@ -149,7 +154,7 @@ export class CountedStore implements Store {
 
   read(range: Range, read: ReadOptions, options: CallOptions): Promise<ReadOutcome> {
     return this.#call('read', () => {
-      this.#meter.add(`reads.${kindOf('prefix' in range ? range.prefix : range.keys[0]!)}`);
+      this.#meter.add(`reads.${readKindOf(range)}`);
       return this.#inner.read(range, read, options);
     });
   }
@@ -231,11 +236,19 @@ function itemKindOf({ writes }: Txn): ItemKind {
       return isPut ? 'mark' : 'dropLease';
     case 'plan':
     case 'assign':
+    case 'away':
     case 'control':
       return kind;
     default:
       return 'probe';
   }
+}
+
+function readKindOf(range: Range): ReadKind {
+  if ('prefix' in range) return kindOf(range.prefix);
+  const kinds = new Set(range.keys.map(kindOf));
+  if (kinds.has('assign') && kinds.has('workers')) return 'own';
+  return kindOf(range.keys[0]!);
 }
 
 /** `<prefix>/<job>/<kind>[/<name>]`, with a prefix of one part. */

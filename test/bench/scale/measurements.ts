@@ -6,7 +6,7 @@
  */
 import { hash32 } from '../../../src/base/hash.ts';
 import { jitter } from '../../../src/protocol/timing.ts';
-import type { CountName, Counting, ItemKind } from './counted-store.ts';
+import type { CountName, Counting, ItemKind, ReadKind } from './counted-store.ts';
 import {
   LEASE_MS,
   REBALANCE_DELAY_MS,
@@ -25,14 +25,17 @@ export interface Row {
 /** Renewals come up to 15 % before a third of the lease is over, at random. */
 export const RENEWAL_MS_MIN = (LEASE_MS / 3) * 0.85;
 const RENEWAL_MS_MEAN = (LEASE_MS / 3 + RENEWAL_MS_MIN) / 2;
-/** Most keys of one page of a reading. */
+/** Keys of the first page of a listing; each page has at most twice as many as the one before. */
+const FIRST_PAGE_KEYS = 256;
 const PAGE_KEYS = 1_000;
 /** Most records of one reading by name. */
 const RECORDS_PER_READ = 100;
 /** Transactions of one batch, at least. */
 const PER_BATCH = 60;
-/** Seven of the probe, and the announcement. */
-const JOIN_BATCHES = 8;
+/** Two of the probe, and the announcement. */
+const JOIN_BATCHES = 3;
+/** What every worker follows: plan, leader, its assignment, presences, leases, parked splits and operators' wishes. */
+const RANGES = 7;
 
 /** What happened to the ownership of splits. */
 interface Changes {
@@ -123,14 +126,16 @@ export async function measureEmptyJoin(fleet: ScaleFleet): Promise<Row[]> {
   const leases = fleet.owners().size;
   await fleet.join(1, 0);
   const watchers = fleet.size;
+  // The newcomer follows once it has announced itself, and finds its own presence there.
+  const told = watchers - 1;
   return [
-    row(counted, 'join: presence deliveries', 'deliveries.workers', watchers),
+    row(counted, 'join: presence deliveries', 'deliveries.workers', told),
     row(counted, 'join: assignments', 'items.assign', 1),
     row(counted, 'join: assignment deliveries', 'deliveries.assign', 2),
-    row(counted, 'join: all deliveries', 'deliveries', watchers + 2),
+    row(counted, 'join: all deliveries', 'deliveries', told + 2),
     row(counted, 'join: batches', 'calls.transact', JOIN_BATCHES + 1),
-    // Six of the probe, one of the plan, and what it follows: five ranges of one page, presences and leases.
-    row(counted, 'join: reads', 'calls.read', 12 + pagesOf(leases) + pagesOf(watchers - 1)),
+    // Two of the probe, one of plan and leader, and what it follows: five ranges of one page, presences and leases.
+    readsBut(counted, 'join: reads', 'own', 3 + 5 + listingOf(leases) + listingOf(watchers)),
   ];
 }
 
@@ -140,6 +145,7 @@ export async function measureMoves(fleet: ScaleFleet, maxInFlight: number): Prom
   const { counted, moved, givers, changedAssignments } = changes;
   const watchers = fleet.size;
   const leases = 3 * moved * watchers;
+  const told = watchers - 1;
   const batches =
     batchesOf(fleet, 'assign', [changedAssignments]) +
     batchesOf(fleet, 'mark', givers) +
@@ -152,11 +158,11 @@ export async function measureMoves(fleet: ScaleFleet, maxInFlight: number): Prom
     row(counted, 'moves: assignments', 'items.assign', changedAssignments),
     row(counted, 'moves: batches', 'calls.transact', JOIN_BATCHES + batches),
     // The new owner reads when named and when freed, the leader when freed.
-    row(counted, 'moves: reads of records', 'reads.splits', 3 * readsOf(moved)),
+    reads(counted, 'moves: reads of records', 3 * readsOf(moved)),
     row(counted, 'moves: lease deliveries', 'deliveries.leases', leases),
     row(counted, 'moves: assignment deliveries', 'deliveries.assign', 2 * changedAssignments),
-    row(counted, 'moves: presence deliveries', 'deliveries.workers', watchers),
-    row(counted, 'moves: all deliveries', 'deliveries', leases + 2 * changedAssignments + watchers),
+    row(counted, 'moves: presence deliveries', 'deliveries.workers', told),
+    row(counted, 'moves: all deliveries', 'deliveries', leases + 2 * changedAssignments + told),
   ];
 }
 
@@ -207,17 +213,18 @@ export async function measureTakeover(fleet: ScaleFleet): Promise<Row[]> {
   const leases = (lost + moved) * watchers;
   // The record of the dead is deleted, and only the leader hears of it.
   const assignments = 2 * changedAssignments - 1;
+  // That it is missing is noted, and the note deleted together with the assignments.
   const batches =
-    batchesOf(fleet, 'assign', [changedAssignments]) + batchesOf(fleet, 'claim', takers);
+    1 + batchesOf(fleet, 'assign', [changedAssignments + 1]) + batchesOf(fleet, 'claim', takers);
   // Each new owner reads once; the leader when the leases go, and each third of a lease until they are claimed.
   const leaderReads = 1 + Math.floor(REBALANCE_DELAY_MS / (LEASE_MS / 3));
-  const reads = takers.reduce((total, count) => total + readsOf(count), 0);
+  const ownersReads = takers.reduce((total, count) => total + readsOf(count), 0);
   return [
     row(counted, 'takeover: claims', 'items.claim', moved),
     sum(counted, 'takeover: marks and releases', ['items.mark', 'items.end'], 0),
     row(counted, 'takeover: assignments', 'items.assign', changedAssignments),
     row(counted, 'takeover: batches', 'calls.transact', batches),
-    row(counted, 'takeover: reads of records', 'reads.splits', reads + leaderReads * readsOf(lost)),
+    reads(counted, 'takeover: reads of records', ownersReads + leaderReads * readsOf(lost)),
     row(counted, 'takeover: lease deliveries', 'deliveries.leases', leases),
     row(counted, 'takeover: assignment deliveries', 'deliveries.assign', assignments),
     row(counted, 'takeover: presence deliveries', 'deliveries.workers', watchers),
@@ -225,7 +232,7 @@ export async function measureTakeover(fleet: ScaleFleet): Promise<Row[]> {
   ];
 }
 
-/** Nobody does anything: renewals, and a reading of everything each reconcile interval. */
+/** Nobody does anything: renewals, and a look at the own assignment and presence with each. */
 export async function measureRest(fleet: ScaleFleet): Promise<Row[]> {
   const restMs = 4 * LEASE_MS;
   const workers = fleet.size;
@@ -236,24 +243,36 @@ export async function measureRest(fleet: ScaleFleet): Promise<Row[]> {
     // One for each worker, and one for the leader's second session.
     row(counted, 'rest: renewals', 'calls.keepAlive', ((workers + 1) * restMs) / RENEWAL_MS_MEAN),
     row(counted, 'rest: batches', 'calls.transact', 0),
-    row(counted, 'rest: reads', 'calls.read', 0),
+    readsBut(counted, 'rest: other reads', 'own', 0),
     row(counted, 'rest: deliveries', 'deliveries', 0),
     { what: 'rest: revisions', counted: Number(fleet.revision) - Number(revision), expected: 0 },
+    row(counted, 'rest: looks at what is its own', 'reads.own', looksIn(restMs, workers)),
   ];
 }
 
-/** Everybody reads again what it follows, and the records of what it holds; the leader the assignments too. */
+/**
+ * Everybody asks what was written of what it follows, which is nothing, and of the records of what it holds; the leader of the
+ * assignments too.
+ */
 export async function measureReconcile(fleet: ScaleFleet): Promise<Row[]> {
   const fromMs = fleet.clock.nowMs();
   const counted = fleet.meter.start();
   await fleet.clock.advance(RECONCILE_MS);
-  const listed = 5 + pagesOf(fleet.owners().size) + pagesOf(fleet.size);
   let expected = 0;
   for (const worker of fleet.workers.filter(({ isGone }) => !isGone)) {
-    const assignments = worker.id === fleet.leader() ? pagesOf(fleet.size) : 0;
-    expected += reconcilesOf(worker, fromMs) * (listed + readsOf(worker.held.size) + assignments);
+    const assignments = worker.id === fleet.leader() ? 1 : 0;
+    const records = Math.ceil(worker.held.size / PAGE_KEYS);
+    expected += reconcilesOf(worker, fromMs) * (RANGES + records + assignments);
   }
-  return [row(counted, 'reconcile: reads', 'calls.read', expected)];
+  return [
+    readsBut(counted, 'reconcile: reads', 'own', expected),
+    row(counted, 'reconcile: looks', 'reads.own', looksIn(RECONCILE_MS, fleet.size)),
+  ];
+}
+
+/** Each third of a lease, every worker looks at its assignment and its presence. */
+function looksIn(durationMs: number, workers: number): number {
+  return (workers * durationMs) / (LEASE_MS / 3);
 }
 
 /** How often a worker reconciles in one interval from `fromMs` on: each of its periods has a length of its own. */
@@ -283,12 +302,28 @@ function readsOf(records: number): number {
   return Math.ceil(records / RECORDS_PER_READ);
 }
 
-function pagesOf(keys: number): number {
-  return Math.max(1, Math.ceil(keys / PAGE_KEYS));
+function listingOf(keys: number): number {
+  let pages = 1;
+  let limit = FIRST_PAGE_KEYS;
+  for (let left = keys - limit; left > 0; left -= limit) {
+    limit = Math.min(PAGE_KEYS, 2 * limit);
+    pages += 1;
+  }
+  return pages;
 }
 
 function row(counted: Counting, what: string, name: CountName, expected: number): Row {
   return sum(counted, what, [name], expected);
+}
+
+/** Reads of records by name, with or without their specs. */
+function reads(counted: Counting, what: string, expected: number): Row {
+  return sum(counted, what, ['reads.specs', 'reads.splits'], expected);
+}
+
+/** All reads but those of one kind. */
+function readsBut(counted: Counting, what: string, kind: ReadKind, expected: number): Row {
+  return { what, counted: counted.of('calls.read') - counted.of(`reads.${kind}`), expected };
 }
 
 function sum(counted: Counting, what: string, names: readonly CountName[], expected: number): Row {

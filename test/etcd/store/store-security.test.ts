@@ -3,10 +3,12 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals';
-import { nextRevision } from '../../../src/base/decimals.ts';
+import { ABSENT, nextRevision } from '../../../src/base/decimals.ts';
 import { isLeaseholdError } from '../../../src/base/errors.ts';
 import { type EtcdStore, etcdStore, type EtcdStoreOptions } from '../../../src/store/etcd/index.ts';
+import type { Compare } from '../../../src/store/port.ts';
 import {
+  batch,
   CALL,
   expectCode,
   newest,
@@ -18,6 +20,7 @@ import {
   sessionNamed,
   write,
 } from '../../store/support.ts';
+import { patiently } from '../../support/patience.js';
 import { type CertificateAuthority, createCertificates } from '../support/server/certificates.ts';
 import { endOfPrefix } from '../support/server/gateway.ts';
 import { startProxy } from '../support/server/proxy.ts';
@@ -311,11 +314,30 @@ describe('users', () => {
 
     await byRoot('role/grant', { name: 'worker-keys', perm: { permType: 'READ', ...OTHER } });
     await server.gateway.put('other/a', '1');
-    await until(() => denied.events.length === 3);
+    // It is asked for again at least each ten seconds.
+    await until(() => denied.events.length === 3, patiently(12_000));
     expect(kindsOf(denied)).toBe('E_STORE_DENIED accepted changes');
     await byRoot('role/revoke', { role: 'worker-keys', ...OTHER });
     denied.stop();
     allowed.stop();
+  });
+
+  test('etcd store - a batch is denied like a single write: nothing of it is written', async () => {
+    const store = as('worker', 'secret');
+    const guard: Compare = { key: 'mine/guard', target: 'createRevision', equals: ABSENT };
+    for (const key of ['other/b', 'mine/b']) {
+      const txns = [{ writes: [put('mine/c', '1')] }, { writes: [put(key, '1')] }];
+      for (const guards of [[], [guard]]) {
+        const sent = store.transact(batch(txns, guards), CALL);
+        if (key.startsWith('other/')) await expectCode(sent, 'E_STORE_DENIED');
+        else expect(await sent).toMatchObject({ kind: 'tried' });
+      }
+    }
+    expect(await server.gateway.get('other/b')).toBeNull();
+    expect(await server.gateway.get('mine/b')).toMatchObject({ version: 2n });
+    await write(store, put('mine/guard', '1'));
+    const late = store.transact(batch([{ writes: [put('mine/d', '1')] }], [guard]), CALL);
+    expect(await late).toMatchObject({ kind: 'guardFailed' });
   });
 
   test('etcd store - a permission that is taken away and given back denies calls meanwhile, and nothing after', async () => {

@@ -70,6 +70,10 @@ export interface EtcdServer {
   snapshot(): Promise<string>;
   /** Starts again with the data of a snapshot: later writes are undone, the cluster id is the same. */
   restartFrom(snapshot: string): Promise<void>;
+  /** What `etcdctl snapshot save` writes; the process runs on. */
+  saveSnapshot(): Promise<string>;
+  /** Starts again with what `etcdctl snapshot restore` makes of it. */
+  restoreSnapshot(file: string): Promise<void>;
   /** Ends the process for good and removes its temporary files. */
   stop(): Promise<void>;
   /** The end of its log. */

@@ -17,6 +17,10 @@ export interface ChartStep {
   readonly after: AnyMachineSnapshot;
   /** Names of the transitions taken; none when nothing is written for the event. */
   readonly taken: readonly string[];
+  /** The running chart, as its actions are told of it. */
+  readonly self: unknown;
+  /** On the clock of the probe. */
+  readonly atMs: number;
 }
 
 /** One chart that was started. */
@@ -41,6 +45,10 @@ export class ChartProbe {
   readonly started: StartedChart[] = [];
   readonly steps: ChartStep[] = [];
   readonly replace: Replace;
+  /** Charts in the middle of a step. */
+  readonly stepping = new Set<unknown>();
+  /** What the time is. */
+  nowMs: () => number = () => 0;
 
   constructor(replace: Replace = (_, machine) => machine) {
     this.replace = replace;
@@ -69,12 +77,7 @@ const replaced = new WeakMap<AnyStateMachine, AnyStateMachine>();
 
 const startOf = ChartHost.prototype.start;
 
-type Start = (
-  machine: AnyStateMachine,
-  chart: ChartName,
-  id: string,
-  input: unknown,
-) => Running;
+type Start = (machine: AnyStateMachine, chart: ChartName, id: string, input: unknown) => Running;
 
 function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start>) {
   const probe = probes.get(this) ?? current;
@@ -97,9 +100,19 @@ function start(this: ChartHost, ...[machine, chart, id, input]: Parameters<Start
     if (probe.steps.length > STEPS_MAX) return before;
     timers = () => timersOf(scope.system);
     const taken = isOurs(event) ? changed.getTransitionData(before, event) : [];
+    probe.stepping.add(scope.self);
     const after = changed.transition(before, event, scope);
+    probe.stepping.delete(scope.self);
     if (isOurs(event)) {
-      probe.steps.push({ of, event, before, after, taken: taken.map(transitionName) });
+      probe.steps.push({
+        of,
+        event,
+        before,
+        after,
+        taken: taken.map(transitionName),
+        self: scope.self,
+        atMs: probe.nowMs(),
+      });
     }
     return after;
   };

@@ -4,7 +4,7 @@
  */
 import { type ErrorCode, LeaseholdError } from '../../../src/base/errors.ts';
 import type { StoreCall } from '../../../src/store/faults.ts';
-import type { Store } from '../../../src/store/port.ts';
+import type { Range, Store } from '../../../src/store/port.ts';
 
 /** A call that waits. */
 interface Waiting {
@@ -52,6 +52,11 @@ export class Gate {
     for (const waiting of this.#waiting.splice(0)) void waiting.pass();
   }
 
+  /** The first that waits goes on its way. */
+  passFirst(): void {
+    void this.#waiting.shift()?.pass();
+  }
+
   /** What waits is lost, and its caller told so. */
   lose(code: ErrorCode): void {
     for (const waiting of this.#waiting.splice(0)) {
@@ -64,6 +69,7 @@ export class HeldStore implements Store {
   readonly name: string;
   readonly #inner: Store;
   readonly #gates: Gate[] = [];
+  readonly #watches = new Set<{ readonly range: Range }>();
 
   constructor(inner: Store) {
     this.#inner = inner;
@@ -94,7 +100,27 @@ export class HeldStore implements Store {
   transact: Store['transact'] = (batch, options) =>
     this.#make({ kind: 'transact', batch }, () => this.#inner.transact(batch, options));
 
-  watch: Store['watch'] = (range, fromRevision) => this.#inner.watch(range, fromRevision);
+  watch: Store['watch'] = (range, fromRevision) => {
+    const stream = this.#inner.watch(range, fromRevision);
+    return {
+      subscribe: (observer) => {
+        const watch = { range };
+        this.#watches.add(watch);
+        const subscription = stream.subscribe(observer);
+        return {
+          unsubscribe: () => {
+            this.#watches.delete(watch);
+            subscription.unsubscribe();
+          },
+        };
+      },
+    };
+  };
+
+  /** How many watches of ranges that `picks` says true of are open. */
+  watchesOf(picks: (range: Range) => boolean): number {
+    return [...this.#watches].filter(({ range }) => picks(range)).length;
+  }
 
   close(): Promise<void> {
     return this.#inner.close();

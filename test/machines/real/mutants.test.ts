@@ -8,8 +8,8 @@ import { type AnyMachineSnapshot, initialTransition, transition } from 'xstate';
 import type { ChartName } from '../../../machines/index.ts';
 import { transitionName } from '../drive.ts';
 import { type Mutant, mutantsOf } from './mutants.ts';
-import type { Part, Path } from './part.ts';
-import { PARTS } from './parts.ts';
+import type { Part, Path } from './parts/part.ts';
+import { PARTS } from './parts/index.ts';
 import { UNNOTICED } from './unnoticed.ts';
 import { pathsOf, walk } from './walk.ts';
 

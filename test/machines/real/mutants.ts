@@ -95,15 +95,20 @@ function passing(machine: AnyStateMachine, node: AnyStateNode, side: 'entry' | '
       const target = (transition.target as AnyStateNode[] | undefined)?.[0];
       return side === 'entry'
         ? target === node
-        : transition.source === node && target !== undefined;
+        : isWithin(node, transition.source) && target !== undefined;
     })
     .map(transitionName);
 }
 
+function isWithin(node: AnyStateNode, outer: AnyStateNode): boolean {
+  return node === outer || (node.parent !== undefined && isWithin(node.parent, outer));
+}
+
 /** Another state beside the source, or the first one of the chart. */
 function elsewhereOf(machine: AnyStateMachine, node: AnyStateNode, target?: string): string {
+  const there = target?.split('.').at(-1);
   const siblings = Object.keys(node.parent!.states).filter(
-    (one) => one !== node.key && one !== target,
+    (one) => one !== node.key && one !== there,
   );
   return siblings.at(-1) ?? `#${machine.id}.${Object.keys(machine.states)[0]}`;
 }

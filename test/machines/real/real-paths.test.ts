@@ -6,7 +6,7 @@ import { describe, expect, test } from '@jest/globals';
 import { eventsOf, nameOf, statesOf, transitionsOf } from '../../../machines/diagrams/walk.ts';
 import type { ChartName } from '../../../machines/index.ts';
 import { chartOf, transitionName } from '../drive.ts';
-import { PARTS } from './parts.ts';
+import { PARTS } from './parts/index.ts';
 import { nameOfPath, pathsOf, walk } from './walk.ts';
 
 describe.each(Object.keys(PARTS) as ChartName[])('real paths of %s', (name) => {

@@ -4,6 +4,7 @@
  */
 import type { AnyEventObject } from 'xstate';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
+import type { LogLine } from '../../../src/base/logger.ts';
 import { seededRandom } from '../../../src/base/random.ts';
 import { virtualClock } from '../../../src/base/virtual-clock.ts';
 import type { CoordinationEvent, Planner } from '../../../src/coordinator/api/api.ts';
@@ -62,10 +63,17 @@ export class Stage {
   readonly probe: ChartProbe;
   readonly events: CoordinationEvent[] = [];
   readonly feed: Transition[] = [];
+  /** Names of the lines it logged. */
+  readonly lines: string[] = [];
   readonly worker: SplitCoordinator;
+
+  readonly #line: LogLine = ({ event }) => {
+    this.lines.push(String(event));
+  };
 
   constructor({ config, planner = noPlanner, replace }: StageOptions = {}) {
     this.probe = new ChartProbe(replace);
+    this.probe.nowMs = () => this.clock.nowMs();
     this.worker = listening(this.probe, () =>
       createCoordinator({
         job: 'job',
@@ -77,6 +85,7 @@ export class Stage {
         clock: this.clock,
         random: seededRandom(2),
         inspect: (transition) => this.feed.push(transition),
+        logger: { debug: this.#line, info: this.#line, warn: this.#line, error: this.#line },
       }),
     );
     this.worker.listen((event) => this.events.push(event));
@@ -87,16 +96,11 @@ export class Stage {
     this.worker.start();
   }
 
-  /** Moves time on until `condition` holds; false when it does not within `withinMs`. */
-  async until(condition: () => boolean, withinMs = 20_000, stepMs = 10): Promise<boolean> {
-    const endMs = this.clock.nowMs() + withinMs;
+  /** Moves time on, from timer to timer, until `condition` holds; false when it does not within `withinMs`. */
+  async until(condition: () => boolean, withinMs = 20_000): Promise<boolean> {
+    const holds = await this.clock.until(condition, withinMs);
     await this.clock.settle();
-    while (!condition()) {
-      if (this.clock.nowMs() >= endMs) return false;
-      await this.clock.advance(stepMs);
-    }
-    await this.clock.settle();
-    return true;
+    return holds;
   }
 
   /** The entry at `key` now. */

@@ -15,7 +15,7 @@ import { activeIn, timersAmiss } from '../coverage.ts';
 import { transitionName } from '../drive.ts';
 import { keyOf } from '../explore.ts';
 import type { ChartStep, Replace, StartedChart } from './chart-probe.ts';
-import type { Part, Path, World } from './part.ts';
+import type { Part, Path, World } from './parts/part.ts';
 
 /** Far above what any chart needs; an unbounded world fails here. */
 const TRAVERSALS_MAX = 20_000;
@@ -70,9 +70,12 @@ export function pathsOf<W extends World, Model>(part: Part<W, Model>): Path[] {
   return paths.filter((path) => path.length > 0 && !begun.has(nameOfPath(path)));
 }
 
-/** What tells two events of a type apart: how long something takes does not. */
+/** What tells two events of a type apart: how long something takes does not, nor does a text for people. */
 function classOf(event: AnyEventObject): string {
-  return JSON.stringify(event, (name, field: unknown) => (name.endsWith('Ms') ? undefined : field));
+  const isForPeople = (field: unknown): boolean => typeof field === 'string' && field.includes(' ');
+  return JSON.stringify(event, (name, field: unknown) =>
+    name.endsWith('Ms') || isForPeople(field) ? undefined : field,
+  );
 }
 
 export function nameOfPath(path: Path): string {
@@ -141,8 +144,9 @@ class Walker<W extends World, Model> {
     for (const [index, event] of path.entries()) {
       if (this.fault !== null) return;
       // What came by itself may have been the next event.
-      if (this.#extras.includes(classOf(event))) {
-        this.#extras = [];
+      const place = this.#extras.indexOf(classOf(event));
+      if (place >= 0) {
+        this.#extras.splice(0, place + 1);
         continue;
       }
       if (!this.#isEnabled(event)) {
@@ -230,6 +234,7 @@ class Walker<W extends World, Model> {
   /** Takes every step of the running chart in the pure one too. */
   #follow(steps: readonly ChartStep[], wanted: string | null): void {
     const { machine, name, ignores } = this.#part.chart;
+    let hasCome = false;
     for (const { event, after, taken } of steps) {
       const pure = this.#expected;
       const reckoned =
@@ -244,7 +249,8 @@ class Walker<W extends World, Model> {
         if (!isListed) this.note(`${event.type} is not listed as ignored in ${active.join(' ')}`);
         continue;
       }
-      const isPlanned = wanted !== null && classOf(event) === wanted;
+      const isPlanned: boolean = !hasCome && wanted !== null && classOf(event) === wanted;
+      hasCome ||= isPlanned;
       if (
         !isPlanned &&
         wanted !== null &&

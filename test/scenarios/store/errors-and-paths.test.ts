@@ -36,7 +36,7 @@ interface Path {
   /** What it does; `bound` writes what hangs on a session. */
   readonly kind: 'read' | 'write' | 'bound' | 'open' | 'renew' | 'close';
   /** Makes the worker make the call, where it does not do so by itself. */
-  provoke?(fleet: AnyFleet): Promise<void>;
+  provoke?(fleet: AnyFleet): unknown;
 }
 
 const listing = (kind: string) => (fleet: AnyFleet) => isRead(`${fleet.keys.root}${kind}`);
@@ -217,7 +217,7 @@ async function endsWell(path: Path, failure: Failure): Promise<void> {
 
 describe.each(PATHS.map((path) => [path.name, path] as const))('%s', (_, path) => {
   test.each(FAILURES.filter((failure) => fits(path, failure)).map((failure) => [failure]))(
-    'that fails as %s - is said, and healed from or ended by',
+    'that fails as %s - is said, and healed from or ended by (R46)',
     async (failure) => {
       await endsWell(path, failure);
     },

@@ -165,7 +165,7 @@ async function endsWell(state: StateCase, signal: Signal): Promise<void> {
 
 describe.each(SIGNALS.map((signal) => [signal.name, signal] as const))('%s', (_, signal) => {
   test.each(ALL_CASES.map((state) => [state.name, state] as const))(
-    'in %s - is followed by its return and the job’s going on, or by its end',
+    'in %s - is followed by its return and the job’s going on, or by its end (R8)',
     async (__, state) => {
       await endsWell(state, signal);
     },

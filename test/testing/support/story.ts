@@ -30,7 +30,7 @@ export interface Put {
   readonly session: string | null;
 }
 
-const PROMISES = { leaseMs: 3_000, stopMs: 2_000 };
+const PROMISES = { leaseMs: 3_000, stopMs: 2_000, rebalanceDelayMs: 5_000 };
 const MAX_ATTEMPTS = 2;
 
 /** A run in the making. Time moves a second a step. */

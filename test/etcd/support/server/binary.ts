@@ -1,7 +1,7 @@
 /** Finds the programs that the etcd tests run, and installs them where that is possible. */
 import { execFile } from 'node:child_process';
 import { accessSync, constants, existsSync } from 'node:fs';
-import { delimiter, join } from 'node:path';
+import { delimiter, dirname, join } from 'node:path';
 import { promisify } from 'node:util';
 
 const run = promisify(execFile);
@@ -12,6 +12,13 @@ export async function findEtcd(): Promise<string> {
   if (named === undefined || named === '') return find('etcd', 'etcd-server');
   if (isProgram(named)) return named;
   throw new Error(`LEASEHOLD_ETCD names no program: ${named}`);
+}
+
+/** The path of etcdctl: beside the etcd that `LEASEHOLD_ETCD` names, or the first on PATH. Installs it as root on Debian. */
+export async function findEtcdctl(): Promise<string> {
+  const named = process.env.LEASEHOLD_ETCD;
+  const beside = named === undefined || named === '' ? '' : join(dirname(named), 'etcdctl');
+  return beside !== '' && isProgram(beside) ? beside : find('etcdctl', 'etcd-client');
 }
 
 /** The path of the openssl command. Installs it as root on Debian. */

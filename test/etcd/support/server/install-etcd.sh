@@ -1,15 +1,16 @@
 #!/bin/sh
-# Installs what the etcd tests run on Debian: etcd and openssl. Does nothing where both are there already.
+# Installs what the etcd tests run on Debian: etcd, etcdctl and openssl. Does nothing where all are there already.
 set -eu
 
 is_there() {
-  { [ -n "${LEASEHOLD_ETCD:-}" ] || command -v etcd >/dev/null; } && command -v openssl >/dev/null
+  { [ -n "${LEASEHOLD_ETCD:-}" ] || command -v etcd >/dev/null; } &&
+    command -v etcdctl >/dev/null && command -v openssl >/dev/null
 }
 
 is_there && exit 0
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-  echo 'etcd or openssl is missing; on Debian: sudo apt-get update && sudo apt-get install -y etcd-server openssl' >&2
+  echo 'etcd, etcdctl or openssl is missing; on Debian: sudo apt-get update && sudo apt-get install -y etcd-server etcd-client openssl' >&2
   exit 1
 fi
 
@@ -28,5 +29,5 @@ fi
 
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
-apt-get install -y -qq --no-install-recommends etcd-server openssl
+apt-get install -y -qq --no-install-recommends etcd-server etcd-client openssl
 if [ -d /run/systemd/system ]; then systemctl disable --now etcd.service || true; fi

@@ -1,5 +1,5 @@
 /** One etcd process on loopback: started, killed, paused and restarted by its id. */
-import { spawn } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
 import type { ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readdirSync, readFileSync } from 'node:fs';
@@ -7,7 +7,8 @@ import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { findEtcd } from './binary.ts';
+import { promisify } from 'node:util';
+import { findEtcd, findEtcdctl } from './binary.ts';
 import { atEnd } from './cleanup.ts';
 import { Gateway } from './gateway.ts';
 import type { ClientTls } from './gateway.ts';
@@ -173,6 +174,24 @@ export class NodeProcess {
     await this.served();
   }
 
+  /** What `etcdctl snapshot save` writes, without a stop. */
+  async saveSnapshot(): Promise<string> {
+    const file = join(await mkdtemp(join(this.home, 'saved-')), 'snapshot.db');
+    await this.etcdctl('snapshot', 'save', file, '--endpoints', this.endpoint);
+    return file;
+  }
+
+  /** Starts again with what `etcdctl snapshot restore` makes of a saved snapshot: a cluster that goes on from there. */
+  async restoreSnapshot(file: string): Promise<void> {
+    await this.kill();
+    await rm(this.dataDir, { recursive: true, force: true });
+    await this.etcdctl(
+      ...['snapshot', 'restore', file, '--data-dir', this.dataDir, ...this.membership()],
+    );
+    await this.launch();
+    await this.served();
+  }
+
   /** Ends the process for good and removes everything it left. */
   async stop(): Promise<void> {
     this.isStopped = true;
@@ -201,15 +220,25 @@ export class NodeProcess {
   }
 
   private args(): string[] {
-    const { peerUrl } = this;
-    const { initialCluster, flags } = this.config;
     return [
-      ...['--name', this.name, '--data-dir', this.dataDir],
+      ...['--data-dir', this.dataDir, '--listen-peer-urls', this.peerUrl],
       ...['--listen-client-urls', this.endpoint, '--advertise-client-urls', this.endpoint],
-      ...['--listen-peer-urls', peerUrl, '--initial-advertise-peer-urls', peerUrl],
-      ...['--initial-cluster', initialCluster, '--initial-cluster-token', this.token],
-      ...flags,
+      ...this.membership(),
+      ...this.config.flags,
     ];
+  }
+
+  private membership(): string[] {
+    const { initialCluster } = this.config;
+    return [
+      ...['--name', this.name, '--initial-advertise-peer-urls', this.peerUrl],
+      ...['--initial-cluster', initialCluster, '--initial-cluster-token', this.token],
+    ];
+  }
+
+  private async etcdctl(...args: readonly string[]): Promise<void> {
+    const env = { PATH: process.env.PATH, ETCDCTL_API: '3' };
+    await promisify(execFile)(await findEtcdctl(), args, { cwd: this.home, env });
   }
 }
 

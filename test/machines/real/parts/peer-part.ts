@@ -1,11 +1,11 @@
 /** The peers of a real worker that leads: another worker comes, goes and comes back, and its split with it. */
 import type { AnyEventObject } from 'xstate';
-import type { InstanceId } from '../../../src/base/ids.ts';
-import { assignmentCodec } from '../../../src/records/records.ts';
-import { chartOf } from '../drive.ts';
-import type { Replace } from './chart-probe.ts';
+import type { InstanceId } from '../../../../src/base/ids.ts';
+import { assignmentCodec } from '../../../../src/records/records.ts';
+import { chartOf } from '../../drive.ts';
+import type { Replace } from '../chart-probe.ts';
 import { type Part, say, type World } from './part.ts';
-import { ME, SPLIT, Stage } from './stage.ts';
+import { ME, SPLIT, Stage } from '../stage.ts';
 
 const PEER = 'b' as InstanceId;
 /** Two decisions of a leader lie at most this far apart. */

@@ -1,20 +1,20 @@
 /** A lane of the real batcher over a store: batches that are answered, lost, sent again and given up. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import { writingMachine } from '../../../machines/writing/writing.machine.ts';
-import { seededRandom } from '../../../src/base/random.ts';
-import { virtualClock } from '../../../src/base/virtual-clock.ts';
-import { Batcher } from '../../../src/coordinator/link/batcher.ts';
-import type { Transition } from '../../../src/coordinator/api/transition.ts';
-import { ChartHost } from '../../../src/coordinator/loop/chart-host.ts';
-import { Mailbox } from '../../../src/coordinator/loop/mailbox.ts';
-import { StoreGate } from '../../../src/coordinator/link/store-gate.ts';
-import { TimerSet } from '../../../src/coordinator/loop/timers.ts';
-import { faultyStore } from '../../../src/store/faults.ts';
-import { memoryStore } from '../../../src/store/memory.ts';
-import { putItem, type TestItem } from '../../support/parts.ts';
-import { chartOf } from '../drive.ts';
-import { ChartProbe, listening, type Replace } from './chart-probe.ts';
-import { HeldStore } from './held-store.ts';
+import { writingMachine } from '../../../../machines/writing/writing.machine.ts';
+import { seededRandom } from '../../../../src/base/random.ts';
+import { virtualClock } from '../../../../src/base/virtual-clock.ts';
+import { Batcher } from '../../../../src/coordinator/link/batcher.ts';
+import type { Transition } from '../../../../src/coordinator/api/transition.ts';
+import { ChartHost } from '../../../../src/coordinator/loop/chart-host.ts';
+import { Mailbox } from '../../../../src/coordinator/loop/mailbox.ts';
+import { StoreGate } from '../../../../src/coordinator/link/store-gate.ts';
+import { TimerSet } from '../../../../src/coordinator/loop/timers.ts';
+import { faultyStore } from '../../../../src/store/faults.ts';
+import { memoryStore } from '../../../../src/store/memory.ts';
+import { putItem, type TestItem } from '../../../support/parts.ts';
+import { chartOf } from '../../drive.ts';
+import { ChartProbe, listening, type Replace } from '../chart-probe.ts';
+import { HeldStore } from '../held-store.ts';
 import { type Part, say, type World } from './part.ts';
 
 const LANE = 1;
@@ -74,17 +74,23 @@ class WritingWorld implements World {
     const timers = new TimerSet(this.clock);
     const mailbox = new Mailbox(() => undefined, crash);
     const charts = new ChartHost(timers, (transition) => this.feed.push(transition), crash);
-    const gate = new StoreGate(this.held, timers, { opTimeoutMs: TIMEOUT_MS, root: '', leaderKey: 'leader' });
-    return new Batcher({ gate, clock: timers, mailbox, charts, isEphemeral: () => false }, (resend) =>
-      writingMachine.provide({
-        actions: {
-          resendBatch: ({ context }) => {
-            mailbox.post(() => {
-              resend(context.lane);
-            });
+    const gate = new StoreGate(this.held, timers, {
+      opTimeoutMs: TIMEOUT_MS,
+      root: '',
+      leaderKey: 'leader',
+    });
+    return new Batcher(
+      { gate, clock: timers, mailbox, charts, isEphemeral: () => false },
+      (resend) =>
+        writingMachine.provide({
+          actions: {
+            resendBatch: ({ context }) => {
+              mailbox.post(() => {
+                resend(context.lane);
+              });
+            },
           },
-        },
-      }),
+        }),
     );
   }
 

@@ -1,8 +1,8 @@
 /** What the generated paths ask of each part of a worker that runs a chart. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { Chart } from '../../../machines/index.ts';
-import type { Transition } from '../../../src/coordinator/api/transition.ts';
-import type { Replace, ChartProbe } from './chart-probe.ts';
+import type { Chart } from '../../../../machines/index.ts';
+import type { Transition } from '../../../../src/coordinator/api/transition.ts';
+import type { Replace, ChartProbe } from '../chart-probe.ts';
 
 /** What is around a chart under way. */
 export interface World {

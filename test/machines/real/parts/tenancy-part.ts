@@ -1,14 +1,14 @@
 /** The tenancies of a real worker: claims, leases, commits and endings against a store, with another leader and owner. */
 import type { AnyEventObject, AnyMachineSnapshot } from 'xstate';
-import type { TenancyContext } from '../../../machines/tenancy/tenancy.events.ts';
-import { isLeaseholdError } from '../../../src/base/errors.ts';
-import type { CoordinationEvent } from '../../../src/coordinator/api/api.ts';
-import { chartOf } from '../drive.ts';
-import { touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import type { Gate } from './held-store.ts';
+import type { TenancyContext } from '../../../../machines/tenancy/tenancy.events.ts';
+import { isLeaseholdError } from '../../../../src/base/errors.ts';
+import type { CoordinationEvent } from '../../../../src/coordinator/api/api.ts';
+import { chartOf } from '../../drive.ts';
+import { touches } from '../calls.ts';
+import type { Replace } from '../chart-probe.ts';
+import type { Gate } from '../held-store.ts';
 import { type Part, type Path, say, type World } from './part.ts';
-import { ATTEMPTS_MAX, DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from './stage.ts';
+import { ATTEMPTS_MAX, DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
 
 /** One split `s1`, another worker that leads and owned it, and the worker that is named for it. */
 class TenancyWorld implements World {
@@ -457,7 +457,8 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       const isOver = await stage.until(() => world.shown() === undefined, 1_000);
       return say(isOver && !world.isLeased, 'what was decided last is not written');
     }
-    if (last.hasTag('mayCommit')) return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
+    if (last.hasTag('mayCommit'))
+      return say(outcome === 'durable' && now === '1000', `a commit was ${outcome}`);
     return [
       ...say(outcome === 'E_FENCED' || outcome === 'E_STOPPED', `a commit was ${outcome}`),
       ...say(now !== '1000', `a commit wrote ${now} over ${before}`),

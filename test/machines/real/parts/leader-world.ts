@@ -1,15 +1,16 @@
 /** What a leading worker lives in: a job with one split, another leader, a planner that answers when the test says so. */
 import type { AnyEventObject } from 'xstate';
-import { presenceCodec, leaderCodec, planCodec } from '../../../src/records/records.ts';
-import type { PlanAnswer, Planner, PlanRequest } from '../../../src/coordinator/api/api.ts';
-import { fatalPlannerError } from '../../../src/coordinator/api/planner-error.ts';
-import { deferred, type Deferred } from '../../support/observed.ts';
-import { isGuarded, touches } from './calls.ts';
-import type { Replace } from './chart-probe.ts';
-import { OTHER } from './hand.ts';
-import type { Gate } from './held-store.ts';
+import type { Rule } from '../../../../src/store/faults.ts';
+import { presenceCodec, leaderCodec, planCodec } from '../../../../src/records/records.ts';
+import type { PlanAnswer, Planner, PlanRequest } from '../../../../src/coordinator/api/api.ts';
+import { fatalPlannerError } from '../../../../src/coordinator/api/planner-error.ts';
+import { deferred, type Deferred } from '../../../support/observed.ts';
+import { isGuarded, touches } from '../calls.ts';
+import type { Replace } from '../chart-probe.ts';
+import { OTHER } from '../hand.ts';
+import type { Gate } from '../held-store.ts';
 import type { World } from './part.ts';
-import { LEASE_MS, ME, SPLIT, Stage } from './stage.ts';
+import { LEASE_MS, ME, SPLIT, Stage } from '../stage.ts';
 
 interface Setting {
   /** The job of a leader that the path looks into. */
@@ -20,6 +21,9 @@ interface Setting {
   readonly isDone: boolean;
   readonly replace: Replace | undefined;
 }
+
+/** As short as the lease lets it be. */
+export const REPLAN_MS = LEASE_MS;
 
 /** A planner whose answers the test gives. */
 class HandPlanner implements Planner {
@@ -45,6 +49,8 @@ export class LeaderWorld implements World {
   readonly focus: string | null;
   readonly planner = new HandPlanner();
   readonly stage: Stage;
+  readonly announcements: Gate;
+  readonly joins: Gate;
   readonly sessions: Gate;
   readonly elections: Gate;
   readonly openings: Gate;
@@ -60,12 +66,19 @@ export class LeaderWorld implements World {
   /** When the leader last decided who holds what. */
   decidedAtMs: number | null = null;
   #peers = 0;
+  /** What it follows is refused: it may not stand. */
+  #bar: Rule | null = null;
 
   constructor({ focus, isPlanned, isDone, replace }: Setting) {
     this.focus = focus;
-    this.stage = new Stage({ config: { maxInFlight: 0 }, planner: this.planner, replace });
+    const config = { maxInFlight: 0, replanIntervalMs: REPLAN_MS };
+    this.stage = new Stage({ config, planner: this.planner, replace });
     const { held, keys, hand } = this.stage;
     const { root, leader, plan } = keys;
+    this.announcements = held.gate(touches({ puts: [keys.presence(ME)] }));
+    this.joins = held.gate(
+      (call) => call.kind === 'read' && 'keys' in call.range && call.range.keys.includes(leader),
+    );
     this.sessions = held.gate(({ kind }) => kind === 'openSession');
     this.elections = held.gate(touches({ puts: [leader] }));
     this.openings = held.gate(
@@ -99,14 +112,52 @@ export class LeaderWorld implements World {
     hand.split(SPLIT, { status: isDone ? 'completed' : 'runnable' });
   }
 
+  /** Up to being about to join the fleet: until then a worker may not stand. */
   async begin(): Promise<void> {
     const { stage } = this;
+    this.announcements.shut();
     stage.start();
-    await stage.until(() => stage.worker.status().presence === 'present');
-    const gates = [this.sessions, this.elections, this.openings, this.seeds, this.plans];
-    const more = [this.judges, this.resigns, this.closings];
+    await stage.until(() => this.announcements.waiting > 0);
+    const gates = [this.joins, this.sessions, this.elections, this.openings, this.seeds];
+    const more = [this.plans, this.judges, this.resigns, this.closings];
     for (const gate of [...gates, ...more]) gate.shut();
     if (this.focus === 'balancing') this.assigns.shut();
+  }
+
+  /** It may stand, as far as it is concerned. */
+  async admit(): Promise<void> {
+    await this.stage.clock.settle();
+    this.announcements.open();
+    this.#bar?.remove();
+    this.#bar = null;
+  }
+
+  /** It may not stand any more: it does not hear what it must know. */
+  bar(): void {
+    const { client, keys } = this.stage;
+    const parked = `${keys.root}parked/`;
+    this.#bar = client
+      .when(
+        (call) => call.kind === 'watch' && 'prefix' in call.range && call.range.prefix === parked,
+      )
+      .deny();
+  }
+
+  /** Brings about what the worker sees of leader and plan; a worker that is barred sees it once it is admitted. */
+  show(leader: 'other' | 'nobody', plan: 'there' | 'gone'): Promise<void> {
+    const { hand, keys } = this.stage;
+    if (plan === 'gone') hand.remove(keys.plan);
+    else if (this.plan === null) hand.plan();
+    if (leader === 'nobody') hand.remove(keys.leader);
+    else if (this.leader === null) hand.lead();
+    return this.admit();
+  }
+
+  /** The last event of this type that the chart was handed. */
+  lastOf(type: string): AnyEventObject {
+    return this.probe.steps.findLast(
+      ({ of, event }) => of.chart === 'leader' && event.type === type,
+    )!.event;
   }
 
   get probe() {
@@ -121,8 +172,8 @@ export class LeaderWorld implements World {
     return this.stage.until(condition, 70_000);
   }
 
-  shown(): string | undefined {
-    return this.stage.worker.status().leader;
+  shown(): string {
+    return this.stage.worker.status().charts.leader;
   }
 
   inject(event: AnyEventObject): void {
@@ -142,11 +193,13 @@ export class LeaderWorld implements World {
     return this.stage.store.liveSessions.filter((id) => id !== own).length;
   }
 
-  /** Lets this much time pass, in which nothing may happen. */
+  /** The worker waits for this long, and no longer. */
   async rest(ms: number): Promise<void> {
     const before = this.shown();
-    await this.stage.clock.advance(ms);
+    await this.stage.clock.advance(ms - 1);
     if (this.shown() !== before) throw new Error(`it did not wait for ${ms} ms`);
+    await this.stage.clock.advance(1);
+    if (this.shown() === before) throw new Error(`it waited for more than ${ms} ms`);
   }
 
   get leader() {
@@ -181,18 +234,6 @@ export class LeaderWorld implements World {
       .map(({ key, revision }) => `${key}@${revision}`);
   }
 
-  /** The new leader has read what it must. */
-  get isOpen(): boolean {
-    return !this.openings.isShut;
-  }
-
-  /** Lets the new leader read what it must; false when it has. */
-  openTerm(): boolean {
-    if (this.isOpen) return false;
-    this.openings.open();
-    return true;
-  }
-
   answer(isFinal: boolean): void {
     const id = `t${this.planner.calls}`;
     this.#settle((asked) => {
@@ -224,7 +265,7 @@ export class LeaderWorld implements World {
   /** The session of the leader key ends: found out by a write while standing, by the deadline while leading. */
   async expireSession(): Promise<void> {
     const { store } = this.stage;
-    if (this.shown() === 'campaigning') {
+    if (this.shown().startsWith('campaigning')) {
       const own = this.stage.entry(this.stage.keys.presence(ME))?.session;
       for (const id of store.liveSessions) if (id !== own) store.expireSession(id);
       this.elections.pass();
@@ -237,11 +278,15 @@ export class LeaderWorld implements World {
       this.failPlanner(fatalPlannerError('the source is gone'));
       return;
     }
-    const lose = (): boolean => {
-      for (const gate of [this.seeds, this.plans, this.assigns]) gate.lose('E_OUTCOME_UNKNOWN');
-      return this.shown()?.startsWith('leading') !== true;
-    };
-    await this.stage.until(lose, 2 * LEASE_MS, 100);
+    const writes = [this.seeds, this.plans, this.assigns];
+    const reads = [this.openings, this.judges];
+    const { clock } = this.stage;
+    for (let waitedMs = 0; waitedMs < 2 * LEASE_MS; waitedMs += 100) {
+      for (const gate of writes) gate.lose('E_OUTCOME_UNKNOWN');
+      for (const gate of reads) gate.lose('E_STORE_UNREACHABLE');
+      if (!this.shown().startsWith('leading')) return;
+      await clock.advance(100);
+    }
   }
 
   letAllPass(): void {

@@ -1,7 +1,19 @@
-/** A fleet of two that is too large for every day: about a quarter of a million states, a minute or so. */
-import { expect, test } from '@jest/globals';
-import { exploreWorld } from './explore.ts';
+/** Worlds that are too large for every day: up to half a million states each, and a minute or two. */
+import { describe, expect, test } from '@jest/globals';
+import { described, type Explored, exploreWorld, type World } from './explore.ts';
 import { fleetWorld } from './fleets.ts';
+import { ANYTHING, type LifeSetting } from './lives/model.ts';
+import { livesWorld } from './lives/world.ts';
+
+function exploreAloud<State>(world: World<State>): Explored {
+  const explored = exploreWorld(world);
+  const { states, transitions, found } = explored;
+  const way = found === null ? '' : `: ${described(found)}`;
+  process.stdout.write(
+    `composed ${world.name}: ${states} states, ${transitions} transitions${way}\n`,
+  );
+  return explored;
+}
 
 test('composed - two workers that lead, drain and lose their sessions are safe in every state', () => {
   const world = fleetWorld(
@@ -23,8 +35,29 @@ test('composed - two workers that lead, drain and lose their sessions are safe i
       ],
     },
   );
-  const { states, transitions, found } = exploreWorld(world);
-  process.stdout.write(`composed ${world.name}: ${states} states, ${transitions} transitions\n`);
+  const { states, found } = exploreAloud(world);
   expect(found).toBeNull();
   expect(states).toBeGreaterThan(200_000);
 }, 600_000);
+
+describe('the lives of a small fleet, at length', () => {
+  const twice = { ...ANYTHING, total: 2 };
+  const prompt = { instances: ['a', 'b'], prompt: ['a', 'b'], bounds: twice };
+
+  test.each<[string, Partial<LifeSetting>]>([
+    [
+      'two workers in every detail, to which one thing happens',
+      { instances: ['a', 'b'], bounds: { ...ANYTHING, total: 1 } },
+    ],
+    ['one worker, to which two things happen', { bounds: twice }],
+    ['two prompt workers, to which two things happen', prompt],
+    ['two prompt workers, of which some are refused for good', { ...prompt, denialsEnd: false }],
+    ['two prompt workers, and a split at its last attempt', { ...prompt, maxAttempts: 1 }],
+  ])(
+    'composed - %s: safe in every state, and in order again wherever it ends up',
+    (name, setting) => {
+      expect(exploreAloud(livesWorld(name, setting)).found).toBeNull();
+    },
+    600_000,
+  );
+});

@@ -36,7 +36,7 @@ export function divide(at: At): Map<string, readonly SplitId[] | null> {
   if (lives.isPaused || !isThere) return wanted;
   const members = setting.instances.filter((id) => presenceOf(at, id)?.parting === false);
   const record = splitIn(lives.etcd);
-  const isOpen = record?.status === 'runnable' && !isLostHere(at, record);
+  const isOpen = record?.status === 'runnable' && !isLostHere(at, record, 0);
   const owner = isOpen ? ownerOf(at, record, members) : null;
   const holder = leaseOwner(at) ?? record?.owner ?? null;
   const withheld = isOpen && holder !== null && isAway(at, holder) ? [SPLIT as SplitId] : [];
@@ -76,13 +76,16 @@ function ownerOf(at: At, record: SplitRecord, members: readonly string[]): Insta
   );
 }
 
-/** One more claim would be one too many, and nobody may take it back for free (R28). */
-function isLostHere(at: At, record: SplitRecord): boolean {
+/**
+ * One more claim would be one too many, and nobody may take it back for free (R28): the process of the last claim may, for a
+ * lease from its announcement on.
+ */
+function isLostHere(at: At, record: SplitRecord, announcedForMs: number): boolean {
   if (leaseOwner(at) !== null) return false;
   const { owner } = record;
   const announcedNonce = owner === null ? null : (presenceOf(at, owner)?.nonce ?? null);
   const { maxAttempts } = at.setting;
-  return isLost(record, { announcedNonce, announcedForMs: 0 }, { maxAttempts, leaseDurationMs: 1 });
+  return isLost(record, { announcedNonce, announcedForMs }, { maxAttempts, leaseDurationMs: 1 });
 }
 
 /** The owner of the split is lost: a leader that reads it sets it aside (T12). */
@@ -91,7 +94,8 @@ export function isToBeSetAside(at: At): boolean {
   const record = splitIn(lives.etcd);
   if (!sees(at) || isLeaderDenied(at) || record === undefined) return false;
   if (!isIn(worker, 'leader', 'leading.governing') || record.owner === null) return false;
-  return isLostHere(at, record) && !isAway(at, record.owner);
+  // That lease may be over at any time.
+  return isLostHere(at, record, 1) && !isAway(at, record.owner);
 }
 
 export function setAside(at: At): void {

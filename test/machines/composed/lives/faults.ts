@@ -77,6 +77,7 @@ function addHands(add: Add, { instances }: LifeSetting, { etcd, drained, isPause
       'hands',
     );
   };
+  deletes(keys.plan, 'the plan');
   deletes(keys.leader, 'the leader key');
   deletes(keys.lease(SPLIT), 'the lease of s');
   for (const id of instances) {

@@ -5,11 +5,11 @@ import type { VerdictRecord } from '../../../../src/records/records.ts';
 import { put } from '../etcd.ts';
 import { keys } from '../model.ts';
 import { isIn, provide, tell } from './actors.ts';
-import { call, drop, isDenied, isLeaderDenied, mayTakePart, sees } from './calls.ts';
+import { call, drop, fatal, isDenied, isLeaderDenied, mayTakePart, sees } from './calls.ts';
 import { divide } from './divides.ts';
 import { type At, type Call, nonceOf, SPLIT } from './model.ts';
-import { join } from './presences.ts';
-import { newSplit, planIn, splitIn } from './records.ts';
+import { join, PLAN_LOST } from './presences.ts';
+import { newPlan, newSplit, planIn, splitIn } from './records.ts';
 import { gone, sessionOf, termClosed } from './sessions.ts';
 
 provide('leader', {
@@ -76,7 +76,7 @@ function lost(at: At): void {
 /** Looks for the plan, and makes it if nothing says that it was lost (R42). */
 export function sought(at: At): void {
   drop(at, 'seek');
-  if (!isDenied(at)) join(at);
+  if (!isDenied(at) && join(at) === 'lost') fatal(at, PLAN_LOST);
   tell(at, 'leader', { type: 'plan.sought' });
 }
 
@@ -148,6 +148,7 @@ export function planned(at: At): void {
     return;
   }
   const isRecreated = isIn(at.worker, 'leader', 'leading.governing.planning.recreating');
+  if (planIn(etcd) === undefined) put(etcd, keys.plan, newPlan());
   if (isRecreated) tell(at, 'leader', { type: 'plan.recreated', hasAnswer: false });
   tell(at, 'leader', { type: 'planner.returned' });
   if (splitIn(etcd) === undefined) put(etcd, keys.split(SPLIT), newSplit());
@@ -256,8 +257,9 @@ function governed(at: At): void {
   const isJudging = (state: string): boolean =>
     isIn(worker, 'leader', `leading.governing.judging.${state}`);
   const plan = planIn(etcd);
-  const isPlanning = isIn(worker, 'leader', 'leading.governing.planning.recreating');
-  if (plan === undefined && !isPlanning) tell(at, 'leader', { type: 'plan.lost' });
+  // What is on its way puts it back.
+  if (plan === undefined && callOf(at, 'plan') === undefined)
+    tell(at, 'leader', { type: 'plan.lost' });
   if (plan?.verdict === null && isJudging('decided'))
     tell(at, 'leader', { type: 'verdict.cleared' });
   const isSettled = isIn(worker, 'leader', 'leading.governing.balancing.settled');

@@ -62,7 +62,7 @@ export function stepAnswered(at: At, { name }: Call): void {
   } else if (name === 'probe') tell(at, 'presence', { type: 'probe.passed' });
   else {
     const outcome = join(at);
-    if (outcome === 'lost') fatal(at, 'the plan is gone while splits are there');
+    if (outcome === 'lost') fatal(at, PLAN_LOST);
     else if (outcome === 'wait') tell(at, 'presence', { type: 'job.planless' });
     else {
       at.worker.hasWatches = true;
@@ -136,6 +136,8 @@ export function announced(at: At, { session, isParting }: Call): void {
   tellPresence(at, { type: 'announcement.landed', isCurrent: isParting === isLeaving(worker) });
 }
 
+/** Nobody leads who could put it back (R42). */
+export const PLAN_LOST = 'the plan is gone while splits are there';
 export const TWIN = 'another process runs under its name';
 
 /** Nobody hears of it: its session is over, and it can no longer land. */

@@ -148,10 +148,14 @@ export class StoreGate {
     return readKeysInParts(reader, keys, this.#within(options));
   }
 
-  /** One page at a time, so that listings side by side take no more memory than one; its time counts from its turn. */
+  /**
+   * One page at a time, so that listings side by side take no more memory than one; its time counts from its turn. What is
+   * asked for by name is small, and waits for nobody.
+   */
   #lister(): Pick<Store, 'read'> {
     return {
       read: (range, read) => {
+        if ('keys' in range) return this.read(range, read);
         const next = (): Promise<ReadOutcome> => this.read(range, read);
         const page = this.#lastPage.then(next, next);
         this.#lastPage = page;

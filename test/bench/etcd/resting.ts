@@ -3,10 +3,10 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { startProxy } from '../../etcd/support/server/proxy.ts';
-import { heldBy, holdAll, rounded, startWorker, until } from './support.ts';
+import { holdAll, rounded, startWorker, until } from './support.ts';
 
 /** Times are the defaults, so that it is measured over whole intervals of reconciliation. */
-const FLEET = { workers: 50, splits: 5_000, intervals: 3, reconcileMs: 30_000 };
+const FLEET = { workers: 50, splits: 5_000, intervals: 2, reconcileMs: 30_000 };
 const QUICK = { ...FLEET, workers: 10, splits: 1_000, intervals: 1 };
 
 export interface Resting {
@@ -42,7 +42,7 @@ export async function measureResting(endpoint: string, isQuick: boolean): Promis
       workerCpu: rounded(cpuMs / tookMs / workers, 5),
     };
   } finally {
-    if (child.connected) child.disconnect();
+    child.kill('SIGKILL');
     await gone;
     await proxy.stop();
   }
@@ -63,21 +63,24 @@ export async function runResting(
   process.once('disconnect', () => {
     process.exit();
   });
-  const fleet = Array.from({ length: workers }, (_, index) => {
-    const one = startWorker({
+  let held = 0;
+  for (let index = 0; index < workers; index += 1) {
+    const { worker } = startWorker({
       endpoint,
       job: 'resting',
       instanceId: `worker-${index}`,
       splits,
       config: { maxInFlight: Math.ceil(splits / workers) },
     });
-    holdAll(one.worker);
-    return one.worker;
-  });
-  const held = (): number => fleet.reduce((sum, worker) => sum + heldBy(worker), 0);
-  await until('the fleet', () => held() === splits, 240_000);
-  // What was decided last, and what is read once after it.
-  await sleep(20_000);
+    holdAll(
+      worker,
+      () => (held += 1),
+      () => (held -= 1),
+    );
+  }
+  await until('the fleet', () => held === splits, 240_000);
+  // What was written on the way here is compared once.
+  await sleep(1.5 * FLEET.reconcileMs);
   process.send!('resting');
   const startMs = performance.now();
   const cpu = process.cpuUsage();

@@ -308,7 +308,10 @@ describe('status()', () => {
     a.client.when(writesTo((key) => key.endsWith('/splits/s1'))).delay(400, { times: 1 });
     void fleet.operator().pause();
     await fleet.advance(150);
-    expect(a.worker.status().tenancies[0]).toMatchObject({ split: 's1', state: 'held.closing.sent' });
+    expect(a.worker.status().tenancies[0]).toMatchObject({
+      split: 's1',
+      state: 'held.closing.sent',
+    });
     expect(a.worker.status().tenancies[0]!.forMs).toBeLessThanOrEqual(150);
     void a.worker.stop();
     await fleet.until('the end', () => a.run.state !== 'pending');

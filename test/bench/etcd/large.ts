@@ -54,7 +54,8 @@ async function measure(size: (typeof SIZES)[number]): Promise<Large> {
     const gone = once(child, 'exit');
     const [answer] = (await Promise.race([once(child, 'message'), gone])) as [unknown];
     await gone;
-    if (typeof answer !== 'object' || answer === null) throw new Error('the worker ended without an answer');
+    if (typeof answer !== 'object' || answer === null)
+      throw new Error('the worker ended without an answer');
     return { ...size, ...(answer as Pick<Large, 'readyMs' | 'peakMiB'>) };
   } finally {
     await server.stop();

@@ -29,7 +29,11 @@ function kept(options: Partial<MemoryStoreOptions> = {}): Kept {
   const rig = parts(options);
   const clock = workerClock(rig.clock);
   const timers = new TimerSet(clock);
-  const gate = new StoreGate(rig.client, timers, { opTimeoutMs: TIMEOUT_MS, root: '', leaderKey: 'leader' });
+  const gate = new StoreGate(rig.client, timers, {
+    opTimeoutMs: TIMEOUT_MS,
+    root: '',
+    leaderKey: 'leader',
+  });
   const charts = new ChartHost(
     timers,
     () => undefined,

@@ -28,7 +28,7 @@ export function isLeaderDenied(at: Pick<At, 'lives' | 'worker'>): boolean {
   return isDenied(at) || at.lives.deniedLeaders.includes(at.worker.id);
 }
 
-/** The link hears of a refusal; one that never was in the fleet ends by it (R46). */
+/** The link hears of a refusal; one that never was in the fleet ends by it (R45). */
 export function refused(at: At): void {
   if (at.worker.isStarting) fatal(at, 'refused at its start');
   else tell(at, 'link', { type: 'call.denied' });

@@ -40,9 +40,9 @@ provide('departure', {
 provide('link', {
   abandonAll: (at) => {
     const { without } = at.setting;
-    if (without === 'R46: a session is kept for as long as it can be renewed') return;
+    if (without === 'R45: a session is kept for as long as it can be renewed') return;
     const isDropped =
-      without === 'R46: giving everything up drops a session that is being opened' &&
+      without === 'R45: giving everything up drops a session that is being opened' &&
       isIn(at.worker, 'session', 'opening');
     if (isDropped) tell(at, 'session', { type: 'session.released' });
     else tell(at, 'session', { type: 'session.abandoned', reason: 'denied' });

@@ -88,15 +88,15 @@ describe('the lives of a small fleet', () => {
       'a worker dies of a ghost of its own name',
     ],
     [
-      'R46’s giving up, one that is refused keeps the split for as long as it can renew',
+      'R45’s giving up, one that is refused keeps the split for as long as it can renew',
       refused,
-      'R46: a session is kept for as long as it can be renewed',
+      'R45: a session is kept for as long as it can be renewed',
       'never again: the split has ended or is worked on, where anybody can',
     ],
     [
-      'R46’s care for who waits, giving up a session that is being opened leaves the worker waiting',
+      'R45’s care for who waits, giving up a session that is being opened leaves the worker waiting',
       barred,
-      'R46: giving everything up drops a session that is being opened',
+      'R45: giving everything up drops a session that is being opened',
       'never again: every worker is in the fleet, has left it, or says why not',
     ],
   ])('composed - without %s', (_title, world, without, what) => {

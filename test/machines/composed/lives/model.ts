@@ -38,8 +38,8 @@ export type LifeOmission =
   | 'L3: what a leader cannot read costs it nothing'
   | 'L7: the leader does not see itself as a worker'
   | 'R14: what was announced in the store before still counts'
-  | 'R46: a session is kept for as long as it can be renewed'
-  | 'R46: giving everything up drops a session that is being opened';
+  | 'R45: a session is kept for as long as it can be renewed'
+  | 'R45: giving everything up drops a session that is being opened';
 
 export interface LifeSetting {
   readonly instances: readonly string[];

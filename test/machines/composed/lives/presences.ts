@@ -120,7 +120,10 @@ export function announced(at: At, { session, isParting }: Call): void {
     const decoded = { kind: 'record', record: shown.record, stamp } as const;
     const found = { decoded, session: shown.session };
     const sent = { ...stamp, write: 0 };
-    if (settleAnnouncement(announcerOf(at), sent, found).kind === 'twin') {
+    // Older than this process's own: a ghost in a store that went back.
+    const isGhost = worker.announcedAt !== null && Number(shown.modRevision) < worker.announcedAt;
+    const me = { ...announcerOf(at), hasLanded: worker.hasLanded && !isGhost };
+    if (settleAnnouncement(me, sent, found).kind === 'twin') {
       fatal(at, TWIN);
       return;
     }

@@ -1,6 +1,7 @@
 /**
- * Deliberate mistakes in the protocol, as patches of the source. Each must be caught by the simulator or by a test of the
- * charts: what no test notices is not tested. `npm run mutants` tries them; none of them is ever in the tree.
+ * Deliberate mistakes in the protocol, as patches of the source. Each must be caught by the simulator, by a test of the
+ * charts or by the scenarios that it names: what no test notices is not tested. `npm run mutants` tries them; none of them is
+ * ever in the tree.
  */
 
 /** One place that a mistake changes. `find` occurs exactly once in the file. */
@@ -26,6 +27,7 @@ const CLAIM = 'src/protocol/claim.ts';
 const TENANCIES = 'src/coordinator/holding/tenancies.ts';
 const TENANCY = 'src/coordinator/holding/tenancy.ts';
 const HELD_CHART = 'machines/tenancy/tenancy.held.ts';
+const LINK_CHART = 'machines/link/link.machine.ts';
 const PEER_CHART = 'machines/peer/peer.machine.ts';
 const SESSION = 'src/coordinator/link/session-keeper.ts';
 const BATCHER = 'src/coordinator/link/batcher.ts';
@@ -35,7 +37,7 @@ const SPLIT_READER = 'src/coordinator/leading/split-reader.ts';
 const JUDGING = 'src/coordinator/leading/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
 const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
-const KNOWN_KEYS = 'src/coordinator/link/known-keys.ts';
+const STORE_AGE = 'src/coordinator/link/store-age.ts';
 const PROBE = 'src/coordinator/link/probe.ts';
 const ERRORS_AND_PATHS = 'test/scenarios/store/errors-and-paths';
 const TRANSACTIONS = 'src/protocol/transactions.ts';
@@ -268,20 +270,13 @@ export const MUTANTS: readonly Mutant[] = [
       'if (presence === undefined && instance === this.#core.me) return;\n    if (presence === undefined) {',
     ],
   ),
-  shownBy(
-    ERRORS_AND_PATHS,
-    one('a leader that cannot read goes on leading', 'R18', 'src/coordinator/leading/term.ts', [
-      'this.#core.mailbox.post(() => {\n        this.failed(work);\n      });\n      throw error;',
-      'throw error;',
-    ]),
-  ),
   one('an answer that is too large is asked for again as it was', 'R24', 'src/store/read-all.ts', [
     'limit = Math.floor(limit / 2);',
     'limit = Math.max(limit, 1);',
   ]),
-  one('what cannot be after what was known is dropped as old news', 'R8', KNOWN_KEYS, [
-    'return compareDecimals(revision, known.modRevision) >= 0;',
-    'return false;',
+  one('nobody notices that the store went back while it was cut off', 'R8', STORE_AGE, [
+    'if (this.#isTold) return;\n    this.#isTold = true;',
+    'return;',
   ]),
   one(
     'another store does not make a process’s announcement its first one',
@@ -289,41 +284,10 @@ export const MUTANTS: readonly Mutant[] = [
     ANNOUNCEMENT,
     ['    this.#announcedAt = null;\n    this.landedAtMs = null;', '    this.#announcedAt = null;'],
   ),
-  one('a presence of before this process’s own is taken for a twin', 'R14', ANNOUNCEMENT, [
-    'const isGhost =\n      found !== null &&',
-    'const isGhost =\n      found === undefined &&',
+  one('a worker that is refused for good keeps what it holds', 'R18', LINK_CHART, [
+    "'patience.over': { target: 'barred', actions: 'abandonAll' },",
+    "'patience.over': { target: 'barred' },",
   ]),
-  shownBy(
-    'test/scenarios/(holding|store)/',
-    one('a lease that is awaited is not looked at again', 'R24', 'src/coordinator/engine.ts', [
-      'lookAgain(this.core, this.tenancies.awaitedLeases());',
-      '',
-    ]),
-  ),
-  shownBy(
-    'test/scenarios/leading/',
-    one(
-      'each new leader begins the rebalance delay anew',
-      'R26',
-      'src/coordinator/leading/away-notes.ts',
-      [
-        'const leftMs = delayLeftMs(since, clock.wallMs(), config.rebalanceDelayMs);',
-        'const leftMs = delayLeftMs(undefined, since ?? clock.wallMs(), config.rebalanceDelayMs);',
-      ],
-    ),
-  ),
-  shownBy(
-    ERRORS_AND_PATHS,
-    one(
-      'a worker that is refused for good keeps what it holds',
-      'R18',
-      'machines/link/link.machine.ts',
-      [
-        "'patience.over': { target: 'barred', actions: 'abandonAll' },",
-        "'patience.over': { target: 'barred' },",
-      ],
-    ),
-  ),
   shownBy(
     ERRORS_AND_PATHS,
     one(

@@ -12,6 +12,7 @@ import {
   lawful,
   lease,
   listed,
+  parked,
   presence,
   split,
   type Step,
@@ -39,6 +40,19 @@ function endsWith(code: string): Step[] {
   return instead('left', (s) => s.tell({ kind: 'left', process: 0, verdict: null, code }));
 }
 
+/** The session of a ends while it leads; a little later it sets the split that it had aside. */
+function setsItsOwnAside(laterMs: number): Step[] {
+  return after('committed', (s) => {
+    s.write([split('s', s.by('a'), { ...held('a', 1), attempts: 1, watermark: '5' })], 'hand');
+    s.tell({ kind: 'lost', tenancy: 0 });
+    s.write([gone('leases/s'), gone('workers/a')], 'sessionEnd');
+    s.pass(laterMs);
+    const stamp = s.by('a');
+    const fields = { ...held('a', 2), owner: null, attempts: 2, watermark: '5' };
+    s.write([parked('s', stamp), split('s', stamp, { ...fields, status: 'quarantined' })]);
+  });
+}
+
 describe('time line checks', () => {
   const plants: readonly [name: string, steps: Step[], found: string][] = [
     [
@@ -55,6 +69,16 @@ describe('time line checks', () => {
       'a handler that begins before the one of the last owner was told of the loss',
       after('committed', takenOver),
       'overlap: b was granted s at epoch 2 while a holds it at epoch 1',
+    ],
+    [
+      'a leader that sets its own split aside before it can have taken it back',
+      setsItsOwnAside(1_000),
+      'set aside: a leads and set its own s aside, 1000 ms after its session ended',
+    ],
+    [
+      'a refusal that ends a worker which was there',
+      endsWith('E_STORE_DENIED'),
+      'failed: a ended with E_STORE_DENIED',
     ],
     [
       'a lease that runs out before its owner is told',
@@ -223,6 +247,25 @@ describe('time line checks', () => {
       after('committed', (s) => {
         s.tell({ kind: 'lost', tenancy: 0 });
         takenOver(s);
+      }),
+    ],
+    ['a leader that sets its own split aside once its delay is over', setsItsOwnAside(6_000)],
+    [
+      'a refusal that ends a worker at its start',
+      after('returned by b', (s) => {
+        s.tell({ kind: 'denied', process: 2 });
+        s.tell({ kind: 'started', process: 2, instance: 'c', nonce: 'nc' });
+        s.tell({ kind: 'left', process: 2, verdict: null, code: 'E_STORE_DENIED' });
+      }),
+    ],
+    [
+      'an owner in a store that another one has taken the place of',
+      after('committed', (s) => {
+        s.replace();
+        s.write([split('s', s.by('a'))], 'hand');
+        claim(s, 's', 'b', 1);
+        granted(s, { tenancy: 1, process: 1, epoch: '1' });
+        s.tell({ kind: 'lost', tenancy: 0 });
       }),
     ],
     [

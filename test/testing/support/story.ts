@@ -37,6 +37,7 @@ const MAX_ATTEMPTS = 2;
 export class Story {
   readonly history: AuditRecord[] = [];
   readonly happenings: Happening[] = [];
+  #cluster = 'c';
   #revision = 1;
   #atMs = 0;
   #writes = 100;
@@ -46,7 +47,7 @@ export class Story {
     this.#revision += 1;
     for (const { name, value, session } of puts) {
       this.history.push({
-        cluster: 'c',
+        cluster: this.#cluster,
         revision: String(this.#revision) as AuditRecord['revision'],
         atMs: this.#atMs,
         cause,
@@ -60,6 +61,13 @@ export class Story {
 
   tell(told: Told<Happening>): void {
     this.happenings.push({ atMs: this.#atMs, revision: this.#revision, ...told });
+  }
+
+  /** Another store takes the place of this one. */
+  replace(): void {
+    this.#cluster += "'";
+    this.#revision = 1;
+    this.tell({ kind: 'replaced', writes: this.history.length });
   }
 
   pass(ms: number): void {

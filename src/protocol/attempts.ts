@@ -43,8 +43,8 @@ export function hasJustFailed(split: {
 export interface LastOwnerSight {
   /** The nonce that is announced under the owner's instance id; null when nothing is. */
   readonly announcedNonce: Nonce | null;
-  /** How long ago that was heard. */
-  readonly announcedForMs: number;
+  /** How long ago that was heard, or the lease was seen to go, whichever came later. */
+  readonly waitedForMs: number;
 }
 
 /**
@@ -52,7 +52,7 @@ export interface LastOwnerSight {
  * for free. Nobody claims it, it is out of the pool, and the leader sets it aside (R28).
  *
  * The process of the last claim may take its split back without an attempt while it is announced, at most one lease from its
- * announcement.
+ * announcement or from when the lease was seen to go.
  */
 export function isLost(
   split: {
@@ -70,5 +70,5 @@ export function isLost(
   if (split.status !== 'runnable' || split.owner === null) return false;
   if (!isAtCap(split.attempts + 1, maxAttempts)) return false;
   const isItself = split.nonce !== null && sight.announcedNonce === split.nonce;
-  return !isItself || sight.announcedForMs >= leaseDurationMs;
+  return !isItself || sight.waitedForMs >= leaseDurationMs;
 }

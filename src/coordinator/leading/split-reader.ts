@@ -156,7 +156,9 @@ export class SplitReader {
     if (record.owner === null || this.#quarantining.has(split)) return;
     if (view.leases.has(split) || view.unreadableLeases.has(split)) return;
     // A live process that lost its session is away for a moment; it takes its split back for free (R31).
-    if (this.#peers.isAway(record.owner) || !isLostNow(this.#core, this.#peers, record)) return;
+    const leaseGoneAtMs = this.#term.index.get(split)?.leaseGoneAtMs ?? null;
+    const isAway = this.#peers.isAway(record.owner);
+    if (isAway || !isLostNow(this.#core, this.#peers, { ...record, leaseGoneAtMs })) return;
     this.#quarantining.add(split);
     const next = expiredToQuarantine(record);
     const stamp = this.#core.stamp();
@@ -185,16 +187,15 @@ export class SplitReader {
 export function isLostNow(
   { view, clock, config }: Core,
   peers: Peers,
-  split: Pick<SplitRecord | IndexedSplit, 'status' | 'owner' | 'nonce' | 'attempts'>,
+  split: Pick<IndexedSplit, 'status' | 'owner' | 'nonce' | 'attempts' | 'leaseGoneAtMs'>,
 ): boolean {
   const presence = split.owner === null ? undefined : view.presences.get(split.owner);
   const announcedAtMs = split.owner === null ? -Infinity : peers.announcedAtMs(split.owner);
+  // Watches of leases and of presences may come apart: who is still announced may be gone as well.
+  const sinceMs = Math.max(announcedAtMs, split.leaseGoneAtMs ?? -Infinity);
   return isLost(
     split,
-    {
-      announcedNonce: presence?.record.nonce ?? null,
-      announcedForMs: clock.nowMs() - announcedAtMs,
-    },
+    { announcedNonce: presence?.record.nonce ?? null, waitedForMs: clock.nowMs() - sinceMs },
     config,
   );
 }

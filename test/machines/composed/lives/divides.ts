@@ -80,12 +80,12 @@ function ownerOf(at: At, record: SplitRecord, members: readonly string[]): Insta
  * One more claim would be one too many, and nobody may take it back for free (R28): the process of the last claim may, for a
  * lease from its announcement on.
  */
-function isLostHere(at: At, record: SplitRecord, announcedForMs: number): boolean {
+function isLostHere(at: At, record: SplitRecord, waitedForMs: number): boolean {
   if (leaseOwner(at) !== null) return false;
   const { owner } = record;
   const announcedNonce = owner === null ? null : (presenceOf(at, owner)?.nonce ?? null);
   const { maxAttempts } = at.setting;
-  return isLost(record, { announcedNonce, announcedForMs }, { maxAttempts, leaseDurationMs: 1 });
+  return isLost(record, { announcedNonce, waitedForMs }, { maxAttempts, leaseDurationMs: 1 });
 }
 
 /** The owner of the split is lost: a leader that reads it sets it aside (T12). */

@@ -52,12 +52,7 @@ import {
   type Write,
 } from './port.ts';
 
-export type {
-  MemoryStore,
-  MemoryStoreOptions,
-  RestoreOptions,
-  StoreSnapshot,
-} from './memory/controls.ts';
+export type { MemoryStore, MemoryStoreOptions, StoreSnapshot } from './memory/controls.ts';
 export type { AuditRecord, MemoryStats } from './memory/ledger.ts';
 
 const PAGE_ENTRIES_MAX = 1000;

@@ -65,11 +65,11 @@ export const MUTANTS: readonly Mutant[] = [
     'return { ...record, owner, nonce, attempts };',
   ]),
   one('a commit compares nothing', 'R2', TRANSACTIONS, [
-    'return { compares: [isAt(key, revision)], writes, onConflict: [key] };',
-    'return { compares: [], writes, onConflict: [key] };',
+    'return { compares, writes, onConflict: [key, lease] };',
+    'return { compares: [], writes, onConflict: [key, lease] };',
   ]),
   one('a claim does not wait for the lease to go', 'R12, R30', TRANSACTIONS, [
-    'compares: [isAt(split, where.revision), isAt(lease, where.leaseRevision)],',
+    'compares: [isAt(split, where.revision), ...leaseCompares],',
     'compares: [isAt(split, where.revision)],',
   ]),
   one('a foreign lease is taken for one of ours', 'R12', CLAIM, [
@@ -125,8 +125,8 @@ export const MUTANTS: readonly Mutant[] = [
     'else this.#dropOrphan(split, lease);',
   ]),
   one('a mark compares no revision', 'R32', TRANSACTIONS, [
-    'compares: [isAt(key, where.equals)],\n    writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
-    'compares: [],\n    writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
+    'compares: [isAt(key, where.equals), hangsOn(key, where.session)],',
+    'compares: [],',
   ]),
   one('a mark hangs on no session', 'R5, R32', TRANSACTIONS, [
     'writes: [{ put: key, value, session: where.session }],\n    onConflict: [],',
@@ -135,7 +135,7 @@ export const MUTANTS: readonly Mutant[] = [
 
   // The leader
   one('leader writes are not guarded', 'R19', 'src/coordinator/leading/term.ts', [
-    'this.guard = [leadsCompare(core.keys, elected.createRevision)];',
+    'this.guard = leadsCompares(core.keys, elected);',
     'this.guard = [];',
   ]),
   one('a plan is accepted after its term', 'R19', PLANNING, [
@@ -324,4 +324,34 @@ export const MUTANTS: readonly Mutant[] = [
       },
     ],
   },
+  shownBy(
+    'test/scenarios/leading/blind-leader',
+    one('a leader that cannot read goes on leading', 'R18', 'src/coordinator/leading/term.ts', [
+      'this.#core.mailbox.post(() => {\n        this.failed(work);\n      });',
+      '',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/store/repeated-revisions',
+    one('a commit names no session', 'R47', TRANSACTIONS, [
+      'const compares = [isAt(key, revision), hangsOn(lease, session)];',
+      'const compares = [isAt(key, revision)];',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/holding/lost-deletes',
+    one('what is awaited is looked at no sooner than anything else', 'R24, R27', TENANCIES, [
+      ".filter(({ chart }) => chart.isIn('awaiting'))",
+      '.filter(() => false)',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/owners-away',
+    one(
+      'a leader does not read since when owners are missing',
+      'R26',
+      'src/coordinator/leading/away-notes.ts',
+      ['for (const entry of entries) this.#take(entry);', 'void entries;'],
+    ),
+  ),
 ];

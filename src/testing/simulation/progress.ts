@@ -6,7 +6,7 @@ import type { Status } from '../../coordinator/status.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
 import { leaseCodec, splitCodec } from '../../records/records.ts';
 import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';
-import type { SimulationViolation } from './runner.ts';
+import type { SimulationViolation } from './violation.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 import type { World } from './world.ts';
 

@@ -4,6 +4,7 @@ import { heal, perform } from './acts.ts';
 import { configOf, hasVerdict, quietMs, restMs, settleBoundMs, unowned } from './liveness.ts';
 import type { Program } from './program.ts';
 import { Progress } from './progress.ts';
+import type { SimulationViolation } from './violation.ts';
 import type { Happening } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
 import { scriptedProgram } from './scripted.ts';
@@ -14,13 +15,6 @@ const REPEATS_MAX = 9;
 
 /** Clocks run this much slow at most. */
 const CLOCK_SLACK = 1.02;
-
-/** One broken promise. */
-export interface SimulationViolation {
-  /** Which promise. */
-  readonly check: string;
-  readonly text: string;
-}
 
 /** What came of one run. JSON. */
 export interface RunReport {

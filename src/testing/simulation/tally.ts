@@ -1,5 +1,6 @@
 /** Adds the reports of many runs up. */
-import type { RunReport, SimulationViolation } from './runner.ts';
+import type { RunReport } from './runner.ts';
+import type { SimulationViolation } from './violation.ts';
 
 /** A broken promise, and the run that broke it. */
 export interface RunViolation extends SimulationViolation {

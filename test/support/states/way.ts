@@ -21,7 +21,7 @@ export const LOST = { silent: true } as const;
 export const keyStarts = (fleet: AnyFleet, kind: string) => (key: string) =>
   key.startsWith(`${fleet.keys.root}${kind}`);
 
-export function writesOf(call: StoreCall): Write[] {
+function writesOf(call: StoreCall): Write[] {
   return call.kind === 'transact' ? call.batch.txns.flatMap(({ writes }) => [...writes]) : [];
 }
 

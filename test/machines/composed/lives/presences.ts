@@ -39,7 +39,7 @@ provide('presence', {
   },
 });
 
-export function tellPresence(at: At, event: Parameters<typeof tell>[2]): void {
+function tellPresence(at: At, event: Parameters<typeof tell>[2]): void {
   const { worker } = at;
   const wasPresent = isIn(worker, 'presence', 'present');
   tell(at, 'presence', event);
@@ -90,7 +90,7 @@ function announce(at: At): void {
   call(at, 'announcement', session, isLeaving(at.worker));
 }
 
-export function viewOf(entry: Entry | undefined): PresenceView | undefined {
+function viewOf(entry: Entry | undefined): PresenceView | undefined {
   if (entry === undefined) return undefined;
   return {
     record: entry.value as PresenceRecord,

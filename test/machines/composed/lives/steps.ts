@@ -63,7 +63,7 @@ function placeOf(setting: LifeSetting, lives: Lives, index: number): At {
 }
 
 /** True while some process renews this session. */
-export function isBelievedIn({ workers }: Lives, session: string): boolean {
+function isBelievedIn({ workers }: Lives, session: string): boolean {
   const believes = (one: Lives['workers'][number], name: SessionName): boolean =>
     one.isUp &&
     one[name].id === session &&
@@ -101,7 +101,7 @@ function addStore(add: Add, setting: LifeSetting, lives: Lives): void {
 }
 
 /** What follows at once: watches are prompt. */
-export function settleAll(setting: LifeSetting, lives: Lives, first: At): void {
+function settleAll(setting: LifeSetting, lives: Lives, first: At): void {
   runLater(first);
   for (let round = 0; ; round += 1) {
     if (round > 40) throw new Error('a fleet does not come to rest');

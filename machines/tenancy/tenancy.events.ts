@@ -48,5 +48,6 @@ export type TenancyEvent =
   /** The split is somebody else's, or what was found is nothing that the ending could be written on. */
   | { type: 'ending.refused' }
   | { type: 'tenancy.fenced' }
+  | { type: 'tenancy.starved' }
   | { type: 'lease.deleted' }
   | { type: 'session.expired' };

@@ -96,7 +96,11 @@ export const held = base.createStateConfig({
     'The split is this worker’s: its record names this worker, its lease hangs on this session.',
   tags: ['held'],
   initial: 'owned',
-  on: { 'session.expired': loseTo('lostStarved') },
+  on: {
+    'session.expired': loseTo('lostStarved'),
+    // A write that was on its way found no lease (R47).
+    'tenancy.starved': loseTo('lostStarved'),
+  },
   states: {
     owned: {
       description: 'The handler works on the split and commits.',

@@ -91,6 +91,7 @@ export const tenancyIgnores: readonly Ignored[] = [
     states: SENT,
     why: 'Whoever is seen to have a split that is being handed back, the answer decides (R4).',
   },
+  { event: 'tenancy.starved', states: UNHELD, why: 'Nothing is written before the claim is won.' },
   { event: 'lease.deleted', states: UNHELD, why: 'Another owner’s lease; the claim decides.' },
   {
     event: 'lease.deleted',

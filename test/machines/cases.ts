@@ -47,6 +47,7 @@ const tenancy: Payloads<TenancyEvent> = {
   'ending.landed': [{ quarantined: false }, { quarantined: true }],
   'ending.refused': [{}],
   'tenancy.fenced': [{}],
+  'tenancy.starved': [{}],
   'lease.deleted': [{}],
   'session.expired': [{}],
 };

@@ -311,7 +311,11 @@ describe('ending', () => {
     [...Object.keys(HELD), 'closing'].flatMap((state) => [
       { state, type: 'tenancy.fenced', end: 'lostFenced' },
       { state, type: 'session.expired', end: 'lostStarved' },
-      ...(state === 'closing' ? [] : [{ state, type: 'lease.deleted', end: 'lostStarved' }]),
+      {
+        state,
+        type: state === 'closing' ? 'tenancy.starved' : 'lease.deleted',
+        end: 'lostStarved',
+      },
     ]),
   )('tenancy - $type in $state loses the grant: $end', async ({ state, type, end }) => {
     const tenancy = await (HELD[state] ?? owned)();

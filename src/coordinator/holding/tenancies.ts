@@ -52,7 +52,7 @@ export class Tenancies {
   readonly #refused: RefusedSplits;
   readonly released: string[] = [];
   readonly forced: string[] = [];
-  /** Handed back by a write that found the lease gone with the session, which was closed before it was answered. */
+  /** Lost with the session while leaving: their last write was not answered, or found no lease any more. */
   readonly #late: string[] = [];
 
   constructor(core: Core, hooks: TenancyHooks) {
@@ -336,7 +336,8 @@ export class Tenancies {
       const { wasGranted } = tenancy.chart.context;
       if (state === 'released' && wasGranted) this.released.push(split);
       if (state === 'lostRevoked') this.forced.push(split);
-      if (state === 'lostFenced' && this.#core.session.id === null) this.#late.push(split);
+      const isLost = state === 'lostFenced' || state === 'lostStarved';
+      if (isLost && this.#core.session.id === null) this.#late.push(split);
     }
     tenancy.finish();
     this.#core.mailbox.requestDecision();

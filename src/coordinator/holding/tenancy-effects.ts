@@ -105,6 +105,7 @@ function lossReasonOf(event: TenancyEvent): LossReason {
       return 'fenced';
     case 'session.expired':
     case 'lease.deleted':
+    case 'tenancy.starved':
       return 'starved';
     default:
       return 'revoked';

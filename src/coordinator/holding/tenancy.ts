@@ -352,9 +352,13 @@ export class Tenancy {
   /** The record is this tenancy's still, and its lease is not: nothing is written without one. */
   #leaseGone(sent: SentWrite, lease: Entry | null, revision: Revision): void {
     const { view, keys } = this.#core;
-    // The view tells the tenancy, as a watch would; what it knows already it does not tell again.
     view.found(keys.lease(this.split), lease, revision);
-    this.#superseded(sent, true);
+    if (lease !== null) {
+      this.#superseded(sent, true);
+      return;
+    }
+    for (const waiter of waitersOf(sent)) waiter.reject(this.fencedError());
+    this.send({ type: 'tenancy.starved' });
   }
 
   /** The record is somebody else's, or ended; `isStrange` when nothing of this protocol explains it. */

@@ -1,7 +1,10 @@
 import { describe, expect, test } from '@jest/globals';
 import type { Verdict } from '../../../src/index.ts';
-import { type StoreCall, writesTo } from '../../../src/store/faults.ts';
-import { finalPlan, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
+import type { SplitId } from '../../../src/base/ids.ts';
+import { splitCodec } from '../../../src/records/records.ts';
+import type { StoreCall } from '../../../src/store/faults.ts';
+import { transaction } from '../../support/faults.ts';
+import { finalPlan, ids, LEASE_MS, type SeamWorker, watched } from '../../support/fleet.ts';
 import {
   completeAll,
   eventsOf,
@@ -201,11 +204,18 @@ describe('a completion that lands late', () => {
     a.client.when((call) => call.kind === 'keepAlive' && call.id === session).loseBefore();
     a.client.when('closeSession').loseBefore();
     a.client.when('openSession').loseBefore();
-    a.client.when(writesTo((key) => key.endsWith('splits/s0'))).delay(LEASE_MS + TICK_MS);
-    a.coordinator.commit('s0', { watermark: 5, completed: true }).catch(() => undefined);
+    const late = transaction('complete');
+    a.client.when(late).delay(LEASE_MS + TICK_MS);
+    const completing = watched(a.coordinator.commit('s0', { watermark: 5, completed: true }));
     await fleet.until('the lease is gone', () => fleet.lease('s0') === null, 2 * LEASE_MS);
-    expect(fleet.split('s0')?.status).toBe('runnable');
-    await fleet.until('it lands', () => fleet.split('s0')?.status === 'completed', 2 * LEASE_MS);
+    const record = fleet.split('s0')!;
+    expect(record.status).toBe('runnable');
+    await fleet.until('it is refused', () => completing.state === 'rejected', 3 * LEASE_MS);
+    expect(fleet.split('s0')).toEqual(record);
+    // A worker of version 0.1.0 compares no session, and its completion lands.
+    const stamp = { instance: 'a', nonce: record.nonce!, write: 9 };
+    const completed = { ...record, status: 'completed', owner: null, watermark: '5' } as never;
+    await fleet.store.put(fleet.keys.split('s0' as SplitId), splitCodec.encode(completed, stamp));
     const lateMs = await fleet.until('the verdict', () => b.verdict !== null, LEASE_MS);
     expect(lateMs).toBeLessThanOrEqual(TICK_MS + 100 + fleet.slackMs);
     expect(b.verdict).toMatchObject({ kind: 'complete', completed: 1 });

@@ -36,7 +36,7 @@ const SETTLED = 'What may have landed is sent until it is answered (R1).';
 const LEAVING = ['worker.stopping', 'departure.finished'];
 const STANDING = ['leader.seen', 'standing.barred', 'worker.parting', 'session.expired'];
 const TERM_ENDS = ['term.lost', 'term.unhealthy', 'session.expired', 'worker.parting'];
-const TENANCY_ENDS = ['session.expired', 'tenancy.fenced', 'lease.deleted'];
+const TENANCY_ENDS = ['session.expired', 'tenancy.fenced', 'tenancy.starved', 'lease.deleted'];
 const ENDINGS = [
   'drain.finished',
   'drain.declined',
@@ -66,7 +66,7 @@ export const REQUESTS: Readonly<Record<ChartName, Readonly<Record<string, Reques
     },
     requestEnding: {
       answers: ['ending.landed', 'ending.refused'],
-      overtakenBy: ['session.expired', 'tenancy.fenced'],
+      overtakenBy: ['session.expired', 'tenancy.fenced', 'tenancy.starved'],
       withinMs: RETRY_MS,
       persists: SETTLED,
     },

@@ -174,6 +174,9 @@ function isPossible(event: AnyEventObject, snapshot: AnyMachineSnapshot, model: 
       return reason === null || (reason !== 'stopping' && event.reason === 'stopping');
     case 'assignment.regained':
       return reason === 'unassigned' || reason === 'paused';
+    case 'tenancy.starved':
+      // That the lease is gone is heard first.
+      return false;
     default:
       return true;
   }
@@ -189,7 +192,9 @@ function isPossibleAtTheEnd(
   if (snapshot.matches({ held: { closing: 'queued' } })) {
     if (event.type === 'ending.sent') return true;
     // With nothing before it, it goes out at once; and before that nothing of it can be answered.
-    return isInLine && ['tenancy.fenced', 'session.expired'].includes(event.type);
+    return (
+      isInLine && ['tenancy.fenced', 'tenancy.starved', 'session.expired'].includes(event.type)
+    );
   }
   switch (event.type) {
     case 'ending.landed':
@@ -363,6 +368,13 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       await stage.until(() => endings.waiting > 0, 1_000);
       stage.hand.takeSplit(SPLIT);
       endings.pass();
+    },
+    'tenancy.starved': async ({ stage, commits, endings }) => {
+      // Whatever is on its way finds it out; before that the last write is alone with it.
+      if (commits.waiting === 0) await stage.until(() => endings.waiting > 0, 1_000);
+      stage.hand.remove(stage.keys.lease(SPLIT));
+      if (commits.waiting > 0) commits.pass();
+      else endings.pass();
     },
     'tenancy.fenced': ({ stage, commits }) => {
       if (commits.waiting === 0) {

@@ -126,8 +126,8 @@ export async function measureEmptyJoin(fleet: ScaleFleet): Promise<Row[]> {
   const leases = fleet.owners().size;
   await fleet.join(1, 0);
   const watchers = fleet.size;
-  // The newcomer follows once it has announced itself, and finds its own presence there.
-  const told = watchers - 1;
+  // The newcomer too: it begins to follow before its presence is there.
+  const told = watchers;
   return [
     row(counted, 'join: presence deliveries', 'deliveries.workers', told),
     row(counted, 'join: assignments', 'items.assign', 1),
@@ -145,7 +145,7 @@ export async function measureMoves(fleet: ScaleFleet, maxInFlight: number): Prom
   const { counted, moved, givers, changedAssignments } = changes;
   const watchers = fleet.size;
   const leases = 3 * moved * watchers;
-  const told = watchers - 1;
+  const told = watchers;
   const batches =
     batchesOf(fleet, 'assign', [changedAssignments]) +
     batchesOf(fleet, 'mark', givers) +

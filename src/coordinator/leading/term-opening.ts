@@ -43,7 +43,7 @@ export class TermOpening {
     const name = KEY_PREFIXES.assign;
     const range = new FollowedRange(
       { ...this.#core, gate: this.#core.leaderGate },
-      { range: { prefix: this.#core.keys.root + name }, name, isLeaders: true },
+      { range: { prefix: this.#core.keys.root + name }, name },
       {
         listed: () => {
           this.#term.worked('reading assignments');

@@ -18,7 +18,7 @@ export interface Call {
 export interface CallPath {
   /** The call and what it is about: `read leases/`. */
   readonly name: string;
-  /** A call that only a leader makes: what fails there is the leadership's business. */
+  /** A write that only a leader makes: where it is refused, that is the leadership's business. */
   readonly isLeaders: boolean;
 }
 

@@ -45,14 +45,13 @@ export class FollowedRange {
 
   /**
    * @param name  What is followed, for operators: `leases/`.
-   * @param isLeaders  Only a leader follows it.
    */
   constructor(
     ports: FollowPorts,
-    { range, name, isLeaders = false }: { range: Range; name: string; isLeaders?: boolean },
+    { range, name }: { range: Range; name: string },
     listener: RangeListener,
   ) {
-    this.#watchPath = { name: `watch ${name}`, isLeaders };
+    this.#watchPath = { name: `watch ${name}`, isLeaders: false };
     this.range = range;
     this.name = name;
     this.#ports = ports;

@@ -100,7 +100,7 @@ export class StoreGate {
   }
 
   read(range: Range, read: ReadOptions = {}): Promise<ReadOutcome> {
-    const path = (): CallPath => this.#path(`read ${this.#kindsOf(keysIn(range))}`);
+    const path = (): CallPath => this.#readPath(`read ${this.#kindsOf(keysIn(range))}`);
     return this.#make('read', { name: 'read', path }, (options) => {
       const answer = this.#store.read(range, read, options);
       // As of a revision of the past, it says nothing about the present.
@@ -217,6 +217,11 @@ export class StoreGate {
 
   #path(name: string): CallPath {
     return pathOf(name, this.#isLeaders);
+  }
+
+  /** Whoever may not read a part of the job has a role that lacks it, as leader or not (R45). */
+  #readPath(name: string): CallPath {
+    return { ...this.#path(name), isLeaders: false };
   }
 
   /** `plan+splits/`: the kinds of keys, each once. */

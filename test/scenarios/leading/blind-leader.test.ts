@@ -39,7 +39,8 @@ describe('a leader that renews and writes', () => {
       await fleet.until('b leads', () => fleet.leader() === 'b', 3 * LEASE_MS);
       expect(fleet.clock.nowMs() - electedAtMs).toBeLessThan(2 * LEASE_MS + fleet.slackMs);
       await fleet.until('all are held', () => a.held.size + b.held.size === 4, LEASE_MS);
-      expect(a.coordinator.status().presence).toBe('present');
+      const isBack = (): boolean => a.coordinator.status().presence === 'present';
+      await fleet.until('a is a follower', isBack, LEASE_MS);
       expect(a.lines.map(({ event }) => event)).toContain('leadership.lost');
     },
   );

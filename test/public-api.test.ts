@@ -1,7 +1,9 @@
 /** What the package exports, by name, and whose types its declarations show. A change here is a change for every user. */
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { describe, expect, test } from '@jest/globals';
 import ts from 'typescript';
+import { LEASEHOLD_VERSION } from '../src/coordinator/api/version.ts';
 import * as machines from '../machines/index.ts';
 import * as leasehold from '../src/index.ts';
 import * as etcd from '../src/store/etcd/index.ts';
@@ -212,6 +214,13 @@ describe('the package', () => {
       'etcdStore',
     ]);
     expect(Object.keys(etcd)).toEqual(['etcdStore']);
+  });
+
+  test('the version - that presences show is the package’s own', () => {
+    const { version } = JSON.parse(readFileSync(path.join(ROOT, 'package.json'), 'utf8')) as {
+      version: string;
+    };
+    expect(LEASEHOLD_VERSION).toBe(version);
   });
 
   test('leasehold/machines - exports these names and no others', () => {

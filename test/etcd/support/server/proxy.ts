@@ -234,7 +234,10 @@ class Link {
   destroy(): void {
     for (const lane of this.#lanes) lane.end();
     for (const socket of [this.#client, this.#server]) {
-      if (!socket.destroyed) socket.resetAndDestroy();
+      if (socket.destroyed) continue;
+      // A reset of one that is being shut down fails, and leaves a handle that no process can end with.
+      if (socket.writableEnded) socket.destroy();
+      else socket.resetAndDestroy();
     }
   }
 

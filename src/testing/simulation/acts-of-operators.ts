@@ -59,7 +59,13 @@ function whenPut(
     next(event) {
       if (event.kind !== 'changes') return;
       for (const { key, entry } of event.changes) {
-        if (entry !== null) world.later(afterMs, () => act(key));
+        if (entry === null) continue;
+        // What was put back and set aside again meanwhile is another matter: several who act so would multiply without end.
+        const { modRevision } = entry;
+        const isStill = (): boolean => world.store.dump(key)[0]?.modRevision === modRevision;
+        world.later(Math.max(1, afterMs), () => {
+          if (isStill()) act(key);
+        });
       }
     },
   });

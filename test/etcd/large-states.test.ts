@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from '@jest/globals';
 import type { Epoch } from '../../src/base/decimals.ts';
 import { createWorker } from '../../src/index.ts';
+import { seededRecord } from '../../src/protocol/tenancy-records.ts';
 import { jobKeys } from '../../src/records/keys.ts';
 import { planCodec, specCodec, splitCodec, STATE_BYTES_MAX } from '../../src/records/records.ts';
 import { etcdStore } from '../../src/store/etcd/index.ts';
@@ -35,17 +36,8 @@ async function seed(store: Store): Promise<void> {
     return store.transact({ guard: [], txns: [txn] }, { timeoutMs: patiently(10_000) });
   };
   const spec = specCodec.encode({ weight: 1, descriptor: '' }, STAMP);
-  const record = {
-    epoch: '1' as Epoch,
-    status: 'runnable',
-    owner: null,
-    nonce: null,
-    attempts: 0,
-    weight: 1,
-    watermark: '1',
-    state,
-    lastFailure: null,
-  } as const;
+  const progress = { watermark: '1', state, completed: false };
+  const record = { ...seededRecord({ weight: 1, seed: progress }), epoch: '1' as Epoch };
   const split = splitCodec.encode(record, STAMP);
   for (const id of SPLITS as never[]) {
     await send([KEYS.spec(id), spec], [KEYS.split(id), split]);

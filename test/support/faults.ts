@@ -3,7 +3,7 @@
  * what must hold of every history.
  */
 import type { AuditRecord } from '../../src/store/memory.ts';
-import type { FaultyStore, Matcher, Rule } from '../../src/store/faults.ts';
+import type { FaultyStore, Matcher, Rule, StoreCall } from '../../src/store/faults.ts';
 import type { Txn, Write } from '../../src/store/port.ts';
 import { historyViolations } from '../../src/testing/checks/history-checks.ts';
 import type { WorldStore } from './world.ts';
@@ -39,6 +39,15 @@ export function transaction(name: TransactionName, id?: string): Matcher {
   return (call) =>
     call.kind === 'transact' &&
     call.batch.txns.some((txn) => nameOf(writtenBy(txn)) === name && isOf(txn, id));
+}
+
+/** Matches readings of a key, or listings of a prefix; no watches. */
+export function readsOf(keyOrPrefix: string): (call: StoreCall) => boolean {
+  return (call) => {
+    if (call.kind !== 'read') return false;
+    const { range } = call;
+    return 'prefix' in range ? range.prefix === keyOrPrefix : range.keys.includes(keyOrPrefix);
+  };
 }
 
 /** Every landing of a transaction, oldest first, as the record of the key that it is named by. */

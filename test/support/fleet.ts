@@ -48,6 +48,9 @@ import {
 
 export const JOB = 'job';
 
+/** The memory store of a fleet whose world is no other, with what only that one can do. */
+export const memoryOf = (fleet: AnyFleet): MemoryStore => fleet.store as unknown as MemoryStore;
+
 /** Short times that keep tests quick to read: a lease of 9 s, one operation 2 s. */
 export const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: 9_000,

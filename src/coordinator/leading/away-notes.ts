@@ -6,6 +6,7 @@
 import { ABSENT, type Revision } from '../../base/decimals.ts';
 import type { InstanceId } from '../../base/ids.ts';
 import { delayLeftMs, ownersToAwait } from '../../protocol/withheld.ts';
+import { putTxn } from '../../protocol/transactions.ts';
 import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
 import { awayCodec } from '../../records/records.ts';
 import type { Entry } from '../../store/port.ts';
@@ -86,17 +87,9 @@ export class AwayNotes {
     this.#underWay.add(instance);
     const core = this.#core;
     const key = core.keys.away(instance);
-    const stamp = core.stamp();
+    const value = since === null ? null : awayCodec.encode({ since }, core.stamp());
     void this.#term
-      .write('away', () => ({
-        compares: [{ key, target: 'modRevision', equals }],
-        writes: [
-          since === null
-            ? { delete: key }
-            : { put: key, value: awayCodec.encode({ since }, stamp), session: null },
-        ],
-        onConflict: [key],
-      }))
+      .write('away', () => putTxn(key, value, { equals }))
       .then((answer) => {
         core.mailbox.post(() => {
           this.#underWay.delete(instance);

@@ -3,6 +3,7 @@
  * minutes belongs to no start that is under way; it is deleted at the revision that was seen (R47).
  */
 import type { Revision } from '../../base/decimals.ts';
+import { putTxn } from '../../protocol/transactions.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
 import type { Key } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
@@ -53,11 +54,7 @@ export class ProbeSweep {
         this.#seen.set(key, { revision: modRevision, sinceMs });
         continue;
       }
-      void this.#term.write('sweep', () => ({
-        compares: [{ key, target: 'modRevision', equals: modRevision }],
-        writes: [{ delete: key }],
-        onConflict: [],
-      }));
+      void this.#term.write('sweep', () => putTxn(key, null, { equals: modRevision }));
     }
   }
 }

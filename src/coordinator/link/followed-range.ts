@@ -43,9 +43,7 @@ export class FollowedRange {
   #refusal: LeaseholdError | null = null;
   readonly #watchPath: CallPath;
 
-  /**
-   * @param name  What is followed, for operators: `leases/`.
-   */
+  /** @param name  What is followed, for operators: `leases/`. */
   constructor(
     ports: FollowPorts,
     { range, name }: { range: Range; name: string },

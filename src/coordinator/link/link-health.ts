@@ -119,7 +119,7 @@ export class LinkHealth implements OutcomeListener {
       if (isHopeless) this.#listener.fatal(thrown);
       else if (isDenied && !isLeaders) this.#chart.send({ type: 'call.denied' });
       else {
-        // What only leaders do costs the leadership (R18), not what is held; it is said all the same.
+        // What only leaders write costs the leadership (R18), not what is held; it is said all the same.
         if (isDenied && !wasDenied) this.#reportLeaderDenied(name, thrown);
         this.#chart.send({ type: 'call.failed' });
       }

@@ -228,11 +228,7 @@ export class SessionKeeper {
       return;
     }
     this.#revoke(held.id, REVOKE_TRIES_MAX);
-    this.#ask({
-      kind: 'asked',
-      id: randomSessionId(this.#ports.random),
-      firstSentAtMs: this.#nowMs,
-    });
+    this.#askAnew();
   }
 
   #granted({ id, firstSentAtMs }: Held & { kind: 'asked' }, grantedMs: number): void {

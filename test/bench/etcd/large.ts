@@ -3,6 +3,7 @@ import { fork } from 'node:child_process';
 import { once } from 'node:events';
 import type { Epoch } from '../../../src/base/decimals.ts';
 import type { SplitId } from '../../../src/base/ids.ts';
+import { seededRecord } from '../../../src/protocol/tenancy-records.ts';
 import { jobKeys } from '../../../src/records/keys.ts';
 import { planCodec, specCodec, splitCodec } from '../../../src/records/records.ts';
 import { etcdStore } from '../../../src/store/etcd/index.ts';
@@ -81,17 +82,12 @@ async function seed(store: Store, { splits, stateBytes }: (typeof SIZES)[number]
   const stamp = { instance: 'seed', nonce: 'seed', write: 1 } as never;
   const put = (key: string, value: string) => ({ put: key, value, session: null });
   const spec = specCodec.encode({ weight: 1, descriptor: '' }, stamp);
-  const record = {
-    epoch: '1' as Epoch,
-    status: 'runnable',
-    owner: null,
-    nonce: null,
-    attempts: 0,
-    weight: 1,
+  const progress = {
     watermark: '1',
     state: Buffer.alloc(stateBytes, 7).toString('base64'),
-    lastFailure: null,
-  } as const;
+    completed: false,
+  };
+  const record = { ...seededRecord({ weight: 1, seed: progress }), epoch: '1' as Epoch };
   const split = splitCodec.encode(record, stamp);
   const perBatch = Math.max(1, Math.min(BATCH_SPLITS, Math.floor(BATCH_BYTES / split.length)));
   let next = 0;

@@ -20,6 +20,7 @@ import {
   write,
 } from '../../store/support.ts';
 import { patiently } from '../../support/patience.js';
+import { until } from '../support/eventually.ts';
 import { type Proxy, startProxy } from '../support/server/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
 
@@ -47,12 +48,6 @@ async function proxied(server: EtcdServer): Promise<Proxy> {
   const proxy = await startProxy(server);
   proxies.push(proxy);
   return proxy;
-}
-
-async function until(condition: () => boolean, withinMs = 8_000): Promise<void> {
-  const endMs = performance.now() + withinMs;
-  while (!condition() && performance.now() < endMs) await sleep(5);
-  if (!condition()) throw new Error(`never became true: ${String(condition)}`);
 }
 
 /** Reads until the store is refused. */

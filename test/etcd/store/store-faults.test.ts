@@ -17,6 +17,7 @@ import {
   tryTxns,
   write,
 } from '../../store/support.ts';
+import { until } from '../support/eventually.ts';
 import { type Proxy, startProxy } from '../support/server/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
 
@@ -49,12 +50,6 @@ async function proxied(): Promise<Proxy> {
   const proxy = await startProxy(server);
   proxies.push(proxy);
   return proxy;
-}
-
-async function until(condition: () => boolean, withinMs = 8_000): Promise<void> {
-  const endMs = performance.now() + withinMs;
-  while (!condition() && performance.now() < endMs) await sleep(5);
-  if (!condition()) throw new Error(`never became true: ${String(condition)}`);
 }
 
 async function elapsed(work: Promise<unknown>): Promise<number> {

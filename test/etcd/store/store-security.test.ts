@@ -21,6 +21,7 @@ import {
   write,
 } from '../../store/support.ts';
 import { patiently } from '../../support/patience.js';
+import { until } from '../support/eventually.ts';
 import { type CertificateAuthority, createCertificates } from '../support/server/certificates.ts';
 import { endOfPrefix } from '../support/server/gateway.ts';
 import { startProxy } from '../support/server/proxy.ts';
@@ -36,12 +37,6 @@ function client(options: EtcdStoreOptions): EtcdStore {
   const store = etcdStore(options);
   stores.push(store);
   return store;
-}
-
-async function until(condition: () => boolean, withinMs = 8_000): Promise<void> {
-  const endMs = performance.now() + withinMs;
-  while (!condition() && performance.now() < endMs) await sleep(5);
-  if (!condition()) throw new Error(`never became true: ${String(condition)}`);
 }
 
 /** Uses every kind of call and stream. */

@@ -2,13 +2,11 @@
 import { describe, expect, test } from '@jest/globals';
 import { type AnyFleet, finalPlan, ids, LEASE_MS } from '../../support/fleet.ts';
 import type { FaultyStore, StoreCall } from '../../../src/store/faults.ts';
+import { readsOf } from '../../support/faults.ts';
 import { completeAll } from '../../support/observed.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
 
-const isListing =
-  (of: AnyFleet, kind: string) =>
-  (call: StoreCall): boolean =>
-    call.kind === 'read' && 'prefix' in call.range && call.range.prefix === of.keys.root + kind;
+const isListing = (of: AnyFleet, kind: string) => readsOf(of.keys.root + kind);
 
 const FAULTS = {
   'that are denied': (client: FaultyStore, matcher: (call: StoreCall) => boolean) =>

@@ -5,15 +5,9 @@
  */
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
-import {
-  looksAt,
-  type Matcher,
-  type Rule,
-  STORE_FAILURES,
-  type StoreCall,
-} from '../../../src/store/faults.ts';
+import { type Matcher, type Rule, STORE_FAILURES } from '../../../src/store/faults.ts';
 import { guardProcess } from '../../support/departures.ts';
-import { transaction } from '../../support/faults.ts';
+import { readsOf, transaction } from '../../support/faults.ts';
 import { type AnyFleet, finalPlan, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { startFleet } from '../../support/scenario.ts';
 
@@ -39,11 +33,7 @@ interface Path {
   provoke?(fleet: AnyFleet): unknown;
 }
 
-const listing = (kind: string) => (fleet: AnyFleet) => isRead(`${fleet.keys.root}${kind}`);
-const isRead = (key: string): Matcher => {
-  const looks = looksAt((one) => one === key) as (call: StoreCall) => boolean;
-  return (call) => call.kind === 'read' && looks(call);
-};
+const listing = (kind: string) => (fleet: AnyFleet) => readsOf(`${fleet.keys.root}${kind}`);
 
 async function expireWorker(fleet: AnyFleet): Promise<void> {
   const session = fleet.entry(fleet.keys.presence('a' as InstanceId))?.session;
@@ -81,12 +71,12 @@ const PATHS: readonly Path[] = [
   {
     name: 'reading the own assignment',
     kind: 'read',
-    matcher: (fleet) => isRead(fleet.keys.assignment('a' as InstanceId)),
+    matcher: (fleet) => readsOf(fleet.keys.assignment('a' as InstanceId)),
   },
   {
     name: 'reading the own records',
     kind: 'read',
-    matcher: (fleet) => isRead(fleet.keys.split('s1' as SplitId)),
+    matcher: (fleet) => readsOf(fleet.keys.split('s1' as SplitId)),
   },
   {
     name: 'electing',

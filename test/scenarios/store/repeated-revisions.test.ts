@@ -1,13 +1,16 @@
 /** After a restore revisions are given out anew: what a zombie knows of a key may be true again, of somebody else's record. */
 import { describe, expect, test } from '@jest/globals';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
-import type { MemoryStore } from '../../../src/index.ts';
 import type { StoreCall } from '../../../src/store/faults.ts';
 import { transaction, type TransactionName } from '../../support/faults.ts';
-import { type AnyFleet, finalPlan, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
+import {
+  type AnyFleet,
+  finalPlan,
+  LEASE_MS,
+  memoryOf,
+  type SeamWorker,
+} from '../../support/fleet.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
-
-const memory = (): MemoryStore => fleet.store as unknown as MemoryStore;
 
 interface Case {
   readonly what: TransactionName;
@@ -34,7 +37,7 @@ describe('a revision that is given out twice', () => {
     'a late %s of before the restore - writes nothing over what stands at its revision now (R47)',
     async (what, { key, send }) => {
       await startFleet({ planner: finalPlan(['s0']) });
-      const empty = memory().snapshot();
+      const empty = memoryOf(fleet).snapshot();
       const a = fleet.seam('a');
       await fleet.until('a holds', () => a.held.size === 1);
       await fleet.advance(1_000);
@@ -45,7 +48,7 @@ describe('a revision that is given out twice', () => {
       const { call } = a.client.log.findLast((logged) => logged.call.kind === 'transact')!;
       a.crash();
 
-      memory().restore(empty, { sameCluster: true });
+      memoryOf(fleet).restore(empty, { sameCluster: true });
       const b = fleet.seam('b');
       await fleet.until('b holds', () => b.held.size === 1);
       // It has done what the other one did, on the same empty store.
@@ -55,7 +58,7 @@ describe('a revision that is given out twice', () => {
       const before = fleet.store.revision;
       // What a network held back for so long arrives.
       const { batch } = call as StoreCall & { kind: 'transact' };
-      await memory().transact(batch, { timeoutMs: 1_000 });
+      await memoryOf(fleet).transact(batch, { timeoutMs: 1_000 });
       expect(fleet.entry(key(fleet))).toEqual(again);
       expect(fleet.assignment('b')?.splits).toEqual(['s0']);
       expect(fleet.assignment('a')).toBeNull();

@@ -5,9 +5,8 @@
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals';
 import { CHARTS } from '../../../machines/index.ts';
 import type { InstanceId } from '../../../src/base/ids.ts';
-import type { MemoryStore } from '../../../src/index.ts';
 import { guardProcess, STOP_MS } from '../../support/departures.ts';
-import { type AnyFleet, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
+import { type AnyFleet, LEASE_MS, memoryOf, type SeamWorker } from '../../support/fleet.ts';
 import { ALL_CASES, type StateCase } from '../../support/states/index.ts';
 
 let guard: ReturnType<typeof guardProcess>;
@@ -29,12 +28,10 @@ interface Signal {
   readonly isOutage?: boolean;
 }
 
-const memory = (fleet: AnyFleet): MemoryStore => fleet.store as unknown as MemoryStore;
-
 /** The session of a key of `a`, expired; there may be none. */
 function expire(fleet: AnyFleet, key: string): void {
   const session = fleet.entry(key)?.session;
-  if (session !== null && session !== undefined) memory(fleet).expireSession(session);
+  if (session !== null && session !== undefined) memoryOf(fleet).expireSession(session);
 }
 
 async function whileAway(fleet: AnyFleet, a: SeamWorker, act: () => void): Promise<void> {
@@ -48,7 +45,7 @@ const SIGNALS: readonly Signal[] = [
   {
     name: 'another store',
     give: (fleet) => {
-      memory(fleet).reset();
+      memoryOf(fleet).reset();
     },
   },
   {
@@ -56,24 +53,24 @@ const SIGNALS: readonly Signal[] = [
     isOutage: true,
     give: (fleet, a) =>
       whileAway(fleet, a, () => {
-        memory(fleet).reset();
+        memoryOf(fleet).reset();
       }),
   },
   {
     name: 'a snapshot',
     give: async (fleet) => {
-      const snapshot = memory(fleet).snapshot();
+      const snapshot = memoryOf(fleet).snapshot();
       await fleet.advance(1_000);
-      memory(fleet).restore(snapshot);
+      memoryOf(fleet).restore(snapshot);
     },
   },
   {
     name: 'a snapshot under the same id after two leases away',
     isOutage: true,
     give: (fleet, a) => {
-      const snapshot = memory(fleet).snapshot();
+      const snapshot = memoryOf(fleet).snapshot();
       return whileAway(fleet, a, () => {
-        memory(fleet).restore(snapshot, { sameCluster: true });
+        memoryOf(fleet).restore(snapshot, { sameCluster: true });
       });
     },
   },

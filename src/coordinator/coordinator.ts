@@ -8,6 +8,7 @@ import type { ProgressInput, StopReport, Verdict } from './api/api.ts';
 import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
+import { checkWorkerOptions } from './api/worker-options.ts';
 import { Engine } from './engine.ts';
 import type { Status } from './status.ts';
 import type { Ask, Tenancies } from './holding/tenancies.ts';
@@ -73,7 +74,7 @@ class Coordinator implements SplitCoordinator {
   #hasStarted = false;
 
   constructor(options: CoordinatorOptions) {
-    this.#engine = new Engine(options);
+    this.#engine = new Engine(checkWorkerOptions(options));
     this.instanceId = this.#engine.core.me;
     void this.#engine.departure.finished.then(() => {
       for (const refuse of this.#unheard) refuse(stoppedError());

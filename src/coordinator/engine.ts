@@ -11,7 +11,7 @@ import { jitter } from '../protocol/timing.ts';
 import type { KeyName } from '../records/keys.ts';
 import type { Change } from '../store/port.ts';
 import type { StopReport, Verdict } from './api/api.ts';
-import type { CoordinatorOptions } from './api/options.ts';
+import type { CheckedOptions } from './api/worker-options.ts';
 import { buildCore } from './core-builder.ts';
 import { Departure } from './departure.ts';
 import { Tenancies } from './holding/tenancies.ts';
@@ -39,7 +39,7 @@ export class Engine {
   #fatalError: LeaseholdError | null = null;
   #rounds = 0;
 
-  constructor(options: CoordinatorOptions) {
+  constructor(options: CheckedOptions) {
     this.core = this.#buildCore(options);
     const { core } = this;
     this.tenancies = new Tenancies(core, {
@@ -121,7 +121,7 @@ export class Engine {
     });
   }
 
-  #buildCore(options: CoordinatorOptions): Core {
+  #buildCore(options: CheckedOptions): Core {
     return buildCore(options, {
       decide: () => {
         this.#decide();

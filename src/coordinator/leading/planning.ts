@@ -5,7 +5,7 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { ABSENT, type Revision } from '../../base/decimals.ts';
-import { isLeaseholdError, messageOf } from '../../base/errors.ts';
+import { errorOf, isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { seededRecord } from '../../protocol/tenancy-records.ts';
 import { newPlan, publishedPlan } from '../../protocol/plan-records.ts';
@@ -189,7 +189,8 @@ export class Planning {
     const isFatal = isLeaseholdError(error) && error.kind === 'fatal';
     const reason = isLeaseholdError(error) ? `${error.code}: ${error.message}` : messageOf(error);
     this.lastError = reason;
-    this.#core.log.error('planner.failed', 'the planner failed', { reason, isFatal });
+    const fields = { reason, isFatal, err: errorOf(error) };
+    this.#core.log.error('planner.failed', `the planner failed: ${reason}`, fields);
     this.#core.events.emit({ type: 'plannerFailed', reason, isFatal });
     if (isLeaseholdError(error) && error.code === 'E_PLAN_INVALID' && this.#isFirst(term)) {
       // Whoever runs this planner hears it: nothing of the job is there that could go on without a plan (R43).

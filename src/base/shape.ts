@@ -286,6 +286,9 @@ function attempted<T>(look: () => T): T | undefined {
   }
 }
 
+/** Longer names are not compared. */
+const NAME_CHARACTERS_MAX = 64;
+
 /** The name that is at most two slips, and less than half the letters, away. */
 export function nearest(name: string, names: readonly string[]): string | undefined {
   const slips = names.map((known) => ({
@@ -298,16 +301,22 @@ export function nearest(name: string, names: readonly string[]): string | undefi
   return isPart || (best.count <= 2 && 2 * best.count < best.known.length) ? best.known : undefined;
 }
 
-/** Letters to change, add or leave out (Levenshtein). */
-function distance(a: string, b: string): number {
-  const most = 64;
-  if (a.length > most || b.length > most) return most;
-  let row = Array.from({ length: Array.from(b).length + 1 }, (_, index) => index);
-  for (const [i, letter] of Array.from(a).entries()) {
+/** Letters to change, add, leave out or exchange with their neighbour (optimal string alignment). */
+function distance(from: string, to: string): number {
+  if (from.length > NAME_CHARACTERS_MAX || to.length > NAME_CHARACTERS_MAX) return Infinity;
+  const [a, b] = [Array.from(from), Array.from(to)];
+  let before: number[] = [];
+  let row = [...b, ''].map((_, index) => index);
+  for (const [i, letter] of a.entries()) {
     const next = [i + 1];
-    for (const [j, other] of Array.from(b).entries()) {
-      next.push(Math.min(next[j]! + 1, row[j + 1]! + 1, row[j]! + (letter === other ? 0 : 1)));
+    for (const [j, other] of b.entries()) {
+      const costs = [next[j]! + 1, row[j + 1]! + 1, row[j]! + (letter === other ? 0 : 1)];
+      if (j > 0 && i > 0 && letter === b[j - 1] && a[i - 1] === other) {
+        costs.push(before[j - 1]! + 1);
+      }
+      next.push(Math.min(...costs));
     }
+    before = row;
     row = next;
   }
   return row.at(-1)!;

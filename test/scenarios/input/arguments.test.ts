@@ -235,7 +235,7 @@ describe('calls', () => {
       expect(await refusedFor(() => run(handler))).toEqual(['handler']);
     }
     expect(await refusedFor(() => run(holdUntilAsked, { signal: new AbortController() }))).toEqual([
-      'signal'
+      'signal',
     ]);
     expect(await refusedFor(() => run('nope', { singal: AbortSignal.abort() }))).toEqual([
       'handler',

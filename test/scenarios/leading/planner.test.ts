@@ -24,6 +24,7 @@ import {
   versionsOfSplit,
   writerOf,
   writesOf,
+  leaderSession,
 } from '../../support/observed.ts';
 import { between, fleet, startFleet, startRecorded } from '../../support/scenario.ts';
 import { transaction } from '../../support/faults.ts';

@@ -139,7 +139,8 @@ export class Reader {
       const timeoutMs = Math.max(1, endMs - this.#clock.nowMs());
       const keysOnly = request.keysOnly || isFull || isEmpty;
       const how = { ...request, atRevision: found.revision, keysOnly, timeoutMs };
-      const mayBeKnown = request.atRevision === undefined && !isFull && !isEmpty;
+      const isOfNow = request.known !== undefined && request.atRevision === undefined;
+      const mayBeKnown = isOfNow && !isFull && !isEmpty;
       const same = mayBeKnown ? await this.#areKnown(part, how) : null;
       if (same !== null) {
         found.revision ??= same;

@@ -367,7 +367,7 @@ export const MUTANTS: readonly Mutant[] = [
     'test/scenarios/input/thrown-values',
     one('the message of what was thrown is taken as it is', 'R55', 'src/base/describe.ts', [
       'return plain(attempt(() => told(thrown, 0)) ?? UNREADABLE, MESSAGE_CHARACTERS_MAX);',
-      'return (thrown as Error).message;',
+      "return attempt(() => String((thrown as { message?: unknown } | null)?.message)) ?? '';",
     ]),
   ),
   shownBy(

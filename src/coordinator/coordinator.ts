@@ -9,7 +9,7 @@ import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
 import { Engine } from './engine.ts';
-import type { Status } from './status.ts';
+import type { Status } from './api/status.ts';
 import type { Ask, Tenancies } from './holding/tenancies.ts';
 
 /** The seam: ownership as events, progress as requests. For sources that run their own control loop. */

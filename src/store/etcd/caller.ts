@@ -160,11 +160,11 @@ export class Caller {
       return await this.#bounded(sending, one, judge);
     } catch (thrown) {
       const { name } = call;
-      const { endpoint } = connection;
+      const { endpoint, name: place } = connection;
       const hasAnswered = this.#hasAnswered;
       // What waited for a token in vain was not sent.
       const kind = sending.isSent ? one.kind : 'read';
-      const failure = failureOf(thrown, { kind, name, endpoint, hasAnswered, wasFull });
+      const failure = failureOf(thrown, { kind, name, endpoint, place, hasAnswered, wasFull });
       const isSilent = thrown instanceof Unanswered && connection.heardMs <= sentMs;
       if (failure.isSuspect || isSilent) this.#connections.suspect(connection);
       if (isFull(thrown) && !wasFull) void this.#confirmFull(connection);
@@ -254,7 +254,7 @@ class Sending<Answer> {
 
   /** For messages. */
   get name(): string {
-    return `${this.#call.name} at ${this.#connection.endpoint}`;
+    return `${this.#call.name} at ${this.#connection.name}`;
   }
 
   start(connections: Connections, deadline: number): Promise<Answer> {

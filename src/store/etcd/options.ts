@@ -16,6 +16,9 @@ export interface EtcdAuthOptions {
   readonly password: string | (() => string);
 }
 
+/** Whether a proxy may lie before etcd. */
+export type EtcdProxy = 'none' | 'environment';
+
 /** How an etcd store is made. */
 export interface EtcdStoreOptions {
   /**
@@ -32,6 +35,12 @@ export interface EtcdStoreOptions {
   /** Needs `https` endpoints. */
   readonly tls?: EtcdTlsOptions;
   readonly auth?: EtcdAuthOptions;
+  /**
+   * `none` when absent: the endpoints are connected to directly, whatever the environment says, because its `http_proxy` is
+   * seldom meant for a coordination store. With `environment` the first of `grpc_proxy`, `https_proxy` and `http_proxy` is
+   * asked to connect to each endpoint that `no_grpc_proxy`, or else `no_proxy`, does not except; errors name it then.
+   */
+  readonly proxy?: EtcdProxy;
   /** The clock of the host when absent. Deadlines on the wire always pass in real time. */
   readonly clock?: Clock;
   /** Spreads reconnections; the randomness of the host when absent. */
@@ -45,7 +54,10 @@ interface Violation {
   readonly rule: string;
 }
 
-const OPTION_NAMES = ['endpoints', 'tls', 'auth', 'clock', 'random'];
+const OPTION_NAMES = ['endpoints', 'tls', 'auth', 'proxy', 'clock', 'random'];
+const PROXIES: readonly unknown[] = [undefined, 'none', 'environment'] satisfies (
+  EtcdProxy | undefined
+)[];
 const TLS_NAMES = ['caFile', 'certFile', 'keyFile'] as const;
 const AUTH_NAMES = ['username', 'password'];
 const ENDPOINT = /^https?:\/\/([^/:?#@[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/;
@@ -63,6 +75,7 @@ export function checkOptions(options: EtcdStoreOptions): void {
         ...endpointViolations(given.endpoints),
         ...tlsViolations(given.tls, given.endpoints),
         ...authViolations(given.auth),
+        ...proxyViolations(given.proxy),
       ]
     : [{ option: 'options', value: describe(given), rule: 'must be an object' }];
   if (violations.length === 0) return;
@@ -137,6 +150,11 @@ function authViolations(auth: unknown): Violation[] {
     violations.push({ option: `auth.${name}`, value: typeof value, rule });
   }
   return violations;
+}
+
+function proxyViolations(proxy: unknown): Violation[] {
+  if (PROXIES.includes(proxy)) return [];
+  return [{ option: 'proxy', value: describe(proxy), rule: "must be 'none' or 'environment'" }];
 }
 
 function isPasswordFunction(name: string, value: unknown): boolean {

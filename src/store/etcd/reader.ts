@@ -1,5 +1,5 @@
 /** Reads pages of keys. */
-import type { IRangeResponse, ITxnResponse } from 'etcd3';
+import type { IRangeResponse, ITxnResponse } from './etcd3.ts';
 import { type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';

@@ -6,7 +6,7 @@
  * could be matched. One that is not answered within two seconds has its connection suspected: it may still be answered, and
  * the next one goes elsewhere.
  */
-import type { ILeaseKeepAliveRequest, ILeaseKeepAliveResponse } from 'etcd3';
+import type { ILeaseKeepAliveRequest, ILeaseKeepAliveResponse } from './etcd3.ts';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';

@@ -82,6 +82,11 @@ export class StoreGate {
     this.#calls.tell(outcomes);
   }
 
+  /** The client of the store: the same object for workers that share one. */
+  get client(): object {
+    return this.#store;
+  }
+
   /** Calls that nobody has answered. */
   get inFlight(): number {
     return this.#calls.inFlight;

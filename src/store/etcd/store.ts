@@ -156,6 +156,7 @@ class EtcdClient implements EtcdStore {
     this.#watches.close();
     this.#renewals.close();
     this.#caller.close();
+    this.#reader.close();
     this.#connections.close();
   }
 

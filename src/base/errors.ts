@@ -21,7 +21,12 @@ export type ErrorKind = 'usage' | 'unavailable' | 'indeterminate' | 'fenced' | '
 export const ERROR_CODES = {
   E_CONFIG_INVALID: ['usage', 'One or more options break their rules; all of them are listed.'],
   E_ID_INVALID: ['usage', 'An instance, job or split id is not 1..128 bytes of [A-Za-z0-9_-].'],
+  E_EPOCH_INVALID: ['usage', 'A request on the seam does not name its tenancy by its epoch.'],
   E_PROGRESS_INVALID: ['usage', 'A watermark or state handed to a commit breaks its limits.'],
+  E_WATERMARK_REGRESSION: [
+    'usage',
+    'A source committed a watermark below one it had committed; its tenancy has failed.',
+  ],
   E_ALREADY_STARTED: ['usage', 'start(), run() or grants() was called twice on one worker.'],
   E_STOPPED: ['usage', 'The worker has stopped, or is stopping; it takes no new work.'],
   E_SPLIT_UNKNOWN: ['usage', 'No split of that id is in the plan.'],
@@ -45,7 +50,6 @@ export const ERROR_CODES = {
   E_PLANNER_FAILED: ['fatal', 'The planner said that no retry can heal its error.'],
   E_FINGERPRINT_MISMATCH: ['fatal', 'The stored plan was made from another configuration.'],
   E_INSTANCE_ID_TAKEN: ['fatal', 'Another live process answers to the same instanceId.'],
-  E_WATERMARK_REGRESSION: ['fatal', 'A source committed a watermark below one it had committed.'],
   E_RECORD_CORRUPT: ['fatal', 'A record that the job cannot do without is unreadable.'],
   E_RECORD_NEWER: ['fatal', 'A record needs a newer reader than this version.'],
   E_RECORD_MISSING: ['fatal', 'Records are there that prove a plan, but the plan is gone.'],

@@ -69,6 +69,8 @@ export interface Status {
   readonly lastError: string | null;
   /** Events that the charts of this worker have handled. */
   readonly chartEvents: number;
+  /** How often a listener has thrown, or rejected. */
+  readonly listenerErrors: number;
   /** Store calls that are not answered yet. */
   readonly requestsInFlight: number;
 }
@@ -135,6 +137,7 @@ export function statusOf(parts: StatusParts): Status {
     verdict: parts.verdict,
     lastError: parts.fatalError ?? leadership.planning.lastError,
     chartEvents: core.charts.eventCount,
+    listenerErrors: core.events.errors,
     requestsInFlight: core.gate.inFlight,
   };
 }

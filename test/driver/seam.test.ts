@@ -102,14 +102,14 @@ describe('requests', () => {
   test('requests - for a split that is not held, and after the end, are refused', async () => {
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.size === 2);
-    await expect(a.coordinator.commit('s9', { watermark: 1 })).rejects.toMatchObject({
+    await expect(a.coordinator.commitNow('s9', { watermark: 1 })).rejects.toMatchObject({
       code: 'E_FENCED',
       details: { split: 's9' },
     });
     void a.coordinator.stop();
     await fleet.advance(10_000);
     for (const request of [
-      () => a.coordinator.commit('s1', { watermark: 1 }),
+      () => a.coordinator.commitNow('s1', { watermark: 1 }),
       () => a.coordinator.fail('s1', 'no'),
       () => a.coordinator.giveUp('s1'),
       () => a.coordinator.verdict(),
@@ -118,7 +118,7 @@ describe('requests', () => {
     }
     await a.coordinator.release(['s1']);
     a.coordinator.declineRevoke('s1');
-    a.coordinator.handlerOutlives('s1');
+    a.coordinator.handlerBegan('s1');
     a.coordinator.handlerEnded('s1');
   });
 });
@@ -236,8 +236,8 @@ describe('the inspection feed', () => {
     });
     coordinator.start();
     await fleet.until('it works', () => gained.length === 2);
-    await coordinator.commit('s1', { watermark: 1, completed: true });
-    await coordinator.commit('s2', { watermark: 1, completed: true });
+    await coordinator.commit('s1', { watermark: 1, completed: true }, '1');
+    await coordinator.commit('s2', { watermark: 1, completed: true }, '1');
     expect((await coordinator.verdict()).kind).toBe('complete');
     expect(calls.length).toBeGreaterThan(10);
     expect(lines.filter(({ level }) => level === 'error')).toEqual([

@@ -1,7 +1,7 @@
 /** Opaque bytes and watermarks between the service and the records. */
 import { LeaseholdError } from '../../base/errors.ts';
 import { describe } from '../../base/ids.ts';
-import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
+import type { ProgressChange } from '../../protocol/tenancy-records.ts';
 import { type SplitRecord, STATE_BYTES_MAX } from '../../records/records.ts';
 import type { Bytes, Progress, ProgressInput } from './api.ts';
 
@@ -37,7 +37,7 @@ export function progressOf(record: SplitRecord): Progress | null {
 }
 
 /** Reads progress handed in. @throws LeaseholdError `E_PROGRESS_INVALID` naming the value and the rule (R43). */
-export function storedProgressOf(input: ProgressInput): StoredProgress {
+export function storedProgressOf(input: ProgressInput): ProgressChange {
   const problem = progressProblem(input);
   if (problem !== undefined) {
     throw new LeaseholdError('E_PROGRESS_INVALID', `progress ${problem}`, {
@@ -47,7 +47,7 @@ export function storedProgressOf(input: ProgressInput): StoredProgress {
   const { watermark, state } = input;
   return {
     watermark: String(watermark),
-    state: state === undefined || state === null ? null : base64OfBytes(state),
+    state: state === undefined || state === null ? state : base64OfBytes(state),
   };
 }
 

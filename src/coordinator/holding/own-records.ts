@@ -23,7 +23,8 @@ export function checkOwnRecords(
   };
   const names = held.map(({ split }) => keys.split(split));
   const minModRevision = nextRevision(oldestOf(held));
-  gate.readKeys(names, { keysOnly: true, minModRevision }).then(({ entries, count, revision }) => {
+  const look = gate.readKeys(names, { keysOnly: true, minModRevision });
+  const looked = ({ entries, count, revision }: Awaited<typeof look>): void => {
     mailbox.post(() => {
       // One that was deleted is not listed, and missed in the count.
       const isComplete = count === names.length;
@@ -38,7 +39,8 @@ export function checkOwnRecords(
       }
       readThem(core, written, fence, failed);
     });
-  }, failed);
+  };
+  mailbox.hear(look, looked, failed);
 }
 
 /** Everything was known of all of them at this revision. */
@@ -54,18 +56,18 @@ function readThem(
 ): void {
   if (tenancies.length === 0) return;
   const { keys, gate, mailbox } = core;
-  gate
-    .readKeys(tenancies.map((tenancy) => keys.split(tenancy.split)))
-    .then(({ entries, revision }) => {
-      mailbox.post(() => {
-        for (const tenancy of tenancies) {
-          // Written since: the answer to that write has told more than this reading.
-          if (tenancy.epoch === null || compareDecimals(tenancy.known.revision, revision) > 0)
-            continue;
-          if (!isStillOwned(core, tenancy, entries.get(keys.split(tenancy.split)))) fence(tenancy);
-        }
-      });
-    }, failed);
+  const read = gate.readKeys(tenancies.map((tenancy) => keys.split(tenancy.split)));
+  const took = ({ entries, revision }: Awaited<typeof read>): void => {
+    mailbox.post(() => {
+      for (const tenancy of tenancies) {
+        // Written since: the answer to that write has told more than this reading.
+        if (tenancy.epoch === null || compareDecimals(tenancy.known.revision, revision) > 0)
+          continue;
+        if (!isStillOwned(core, tenancy, entries.get(keys.split(tenancy.split)))) fence(tenancy);
+      }
+    });
+  };
+  mailbox.hear(read, took, failed);
 }
 
 function isStillOwned(core: Core, tenancy: Tenancy, entry: Entry | undefined): boolean {

@@ -2,6 +2,7 @@
 import { messageOf } from '../../base/errors.ts';
 import type { Logger, LogLine } from '../../base/logger.ts';
 import type { Transition } from '../api/transition.ts';
+import { callOut } from './call-out.ts';
 
 /** A log whose lines carry the worker's name; the first argument is the stable event name. */
 export interface WorkerLog {
@@ -16,11 +17,11 @@ export function workerLog(logger: Logger, name: { job: string; instanceId: strin
   const line =
     (level: keyof Logger) =>
     (event: string, message: string, fields: Readonly<Record<string, unknown>> = {}): void => {
-      try {
-        logger[level]({ event, ...name, ...fields }, message);
-      } catch {
-        // Coordination goes on without its log.
-      }
+      // Coordination goes on without its log.
+      callOut(
+        () => logger[level]({ event, ...name, ...fields }, message),
+        () => undefined,
+      );
     };
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
 }
@@ -32,15 +33,14 @@ export function guardedInspector(
 ): (transition: Transition) => void {
   let hasThrown = false;
   return (transition) => {
-    try {
-      inspect?.(transition);
-    } catch (error) {
+    const threw = (error: unknown): void => {
       if (!hasThrown) {
         log.error('inspector.threw', 'the inspector threw; this is reported once', {
           reason: messageOf(error),
         });
       }
       hasThrown = true;
-    }
+    };
+    callOut(() => inspect?.(transition), threw);
   };
 }

@@ -18,7 +18,7 @@ async function drain(stream: AsyncIterable<CoordinationEvent>): Promise<Coordina
 
 describe('event sink', () => {
   test('listeners and streams - hear each event in order, from when they came', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const heard: CoordinationEvent[] = [];
     sink.emit(lost(0));
     const off = sink.listen((event) => heard.push(event));
@@ -33,7 +33,7 @@ describe('event sink', () => {
   });
 
   test('a stream - keeps ownership events without bound and 1,000 others, in their order', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     for (let index = 0; index < 3_000; index += 1) {
       sink.emit(lost(index));
@@ -51,7 +51,7 @@ describe('event sink', () => {
   });
 
   test('a stream that is read - makes room again for what may be dropped', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     for (let round = 0; round < 5; round += 1) {
       for (let index = 0; index < 1_000; index += 1) sink.emit(news(index));
@@ -61,7 +61,7 @@ describe('event sink', () => {
   });
 
   test('a reader that waits - gets the event itself; a second reader takes its place', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     const first = stream.next();
     const second = stream.next();
@@ -74,7 +74,7 @@ describe('event sink', () => {
   });
 
   test('a stream left in the middle - is forgotten with all it held', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     sink.emit(lost(1));
     sink.emit(lost(2));
@@ -87,7 +87,7 @@ describe('event sink', () => {
   });
 
   test('close - ends every stream and forgets every listener; streams opened later end at once', async () => {
-    const sink = new EventSink();
+    const sink = new EventSink(() => undefined);
     const heard: CoordinationEvent[] = [];
     sink.listen((event) => heard.push(event));
     sink.close();

@@ -123,6 +123,56 @@ describe('requests', () => {
   });
 });
 
+describe('the epoch of a request', () => {
+  test.each([undefined, null, '', 'x', 1, 1n, {}])(
+    'a request on the seam - whose epoch is %p is refused by name, and nothing is done (R52)',
+    async (value) => {
+      const a = fleet.seam('a');
+      await fleet.until('a holds', () => a.held.size === 2);
+      const { revision } = fleet.store;
+      const seam = a.coordinator;
+      const epoch = value as string;
+      // What a test may leave out means the newest tenancy; null does not.
+      const given = value === undefined ? (null as never) : epoch;
+      for (const request of [
+        () => seam.commit('s1', { watermark: 1 }, epoch),
+        () => seam.commit('s1', { watermark: 1, completed: true }, epoch),
+        () => seam.complete('s1', null, epoch),
+        () => seam.fail('s1', 'no', given),
+        () => seam.giveUp('s1', given),
+      ]) {
+        await expect(request()).rejects.toMatchObject({
+          code: 'E_EPOCH_INVALID',
+          kind: 'usage',
+          message: expect.stringContaining('epoch'),
+        });
+      }
+      const refused = expect.objectContaining({ code: 'E_EPOCH_INVALID' });
+      expect(() => seam.declineRevoke('s1', given)).toThrow(refused);
+      expect(() => seam.resumeIntake('s1', given)).toThrow(refused);
+      expect(() => seam.handlerBegan('s1', given)).toThrow(refused);
+      expect(() => seam.handlerEnded('s1', given)).toThrow(refused);
+      await fleet.advance(100);
+      expect(fleet.store.revision).toBe(revision);
+    },
+  );
+
+  test('the loop of a lost tenancy - commits nothing in the next one of the same process (R52)', async () => {
+    const a = fleet.seam('a');
+    await fleet.until('a holds', () => a.held.size === 2);
+    const { epoch } = a.held.get('s1')!;
+    fleet.store.remove(fleet.keys.lease('s1' as never));
+    await fleet.until('a holds again', () => a.held.get('s1')?.epoch === '2');
+    for (const late of [
+      a.coordinator.commit('s1', { watermark: 7 }, epoch),
+      a.coordinator.complete('s1', { watermark: 7 }, epoch),
+    ]) {
+      await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
+    }
+    expect(fleet.split('s1')).toMatchObject({ watermark: null, status: 'runnable', epoch: '2' });
+  });
+});
+
 describe('the inspection feed', () => {
   const chartNames = new Set(CHARTS.map(({ name }) => name));
 

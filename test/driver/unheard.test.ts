@@ -34,7 +34,7 @@ async function granted(): Promise<Grant> {
 }
 
 describe('requests that nobody awaits', () => {
-  test('requests of a grant - that are refused because it was lost end no process, and whoever awaits them hears of it', async () => {
+  test('requests of a grant - that are refused because it was lost end no process, and whoever awaits them hears of it (R53)', async () => {
     const grant = await granted();
     fleet.store.remove(fleet.keys.lease('s1' as never));
     // Asked for before the loss is known, and answered by it.
@@ -65,7 +65,7 @@ describe('requests that nobody awaits', () => {
     },
   );
 
-  test('bad progress - that nobody awaits ends no process, and one line says so', async () => {
+  test('bad progress - that nobody awaits ends no process, and one line says so (R53)', async () => {
     const a = fleet.worker('a', async (grant) => {
       void grant.commit({ watermark: NaN });
       await grant.complete();
@@ -78,7 +78,7 @@ describe('requests that nobody awaits', () => {
     ]);
   });
 
-  test('requests on the seam - that are refused end no process, neither while the worker runs nor after it', async () => {
+  test('requests on the seam - that are refused end no process, neither while the worker runs nor after it (R53)', async () => {
     const a = fleet.seam('a');
     await fleet.until('held', () => a.held.size === 2);
     const { coordinator } = a;
@@ -112,7 +112,7 @@ describe('what a service throws where it is told something', () => {
     ],
     ['is async and rejects', () => Promise.reject(new Error('of the listener'))],
   ] as [string, () => unknown][])(
-    'a listener that %s - is logged and counted, and everybody else is told',
+    'a listener that %s - is logged and counted, and everybody else is told (R53)',
     async (_, listener) => {
       const a = fleet.seam('a');
       a.coordinator.listen(listener);
@@ -131,7 +131,7 @@ describe('what a service throws where it is told something', () => {
     },
   );
 
-  test('a logger and an inspector - that throw or reject harm nothing', async () => {
+  test('a logger and an inspector - that throw or reject harm nothing (R53)', async () => {
     const reject = (): never => Promise.reject(new Error('no space left')) as never;
     const worker = createWorker({
       job: 'job',

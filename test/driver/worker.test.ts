@@ -240,7 +240,7 @@ describe('grants()', () => {
   });
 
   test.each(['break', 'throw'] as const)(
-    'grants() - leaving the loop by a %s stops the worker, and what nobody took is handed back at once',
+    'grants() - leaving the loop by a %s stops the worker, and what nobody took is handed back at once (R54)',
     async (how) => {
       const worker = unstarted('a');
       const taken: Grant[] = [];
@@ -272,7 +272,7 @@ describe('grants()', () => {
   );
 
   test.each(['a stop', 'a pause'])(
-    'grants() - what nobody has taken when %s asks for it is handed back at once, and is nobody’s later',
+    'grants() - what nobody has taken when %s asks for it is handed back at once, and is nobody’s later (R54)',
     async (what) => {
       const worker = unstarted('a');
       const grants = worker.grants();
@@ -289,7 +289,7 @@ describe('grants()', () => {
     },
   );
 
-  test('grants() - end with the verdict, and the worker leaves as after run()', async () => {
+  test('grants() - end with the verdict, and the worker leaves as after run() (R54)', async () => {
     const worker = unstarted('a');
     const grants = worker.grants();
     const taking = watched(Promise.all([grants.next(), grants.next()]));

@@ -55,10 +55,13 @@ export class RunningHandlers {
 
   /** The tenancy was taken from whoever works on it: others hear at once that the split cannot be taken here. */
   lost(split: SplitId, epoch: string): void {
-    const running = this.#find(split, epoch);
-    if (running === undefined) return;
-    running.isDeaf = true;
-    this.#over(running);
+    // The presence is told once the session's end, which may be the cause, is over with.
+    this.#core.mailbox.post(() => {
+      const running = this.#find(split, epoch);
+      if (running === undefined) return;
+      running.isDeaf = true;
+      this.#over(running);
+    });
   }
 
   /** The tenancy has ended, by whoever worked on it or after it was lost. `isForGood`: no other one follows. */

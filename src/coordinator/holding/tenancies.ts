@@ -71,6 +71,7 @@ export class Tenancies {
       },
       neverStarted: (split, record) => {
         this.#unclearedEnds.note(split, record.epoch, true);
+        if (core.isLeaving()) this.#ends.note(split, 'unsettled');
       },
     });
     this.#machine = provideTenancy({
@@ -79,10 +80,7 @@ export class Tenancies {
       leases: this.#leases,
       find: (split) => this.#bySplit.get(split as SplitId),
       lost: (split, epoch) => {
-        // The presence is told once the session's end, which may be the cause, is over with.
-        core.mailbox.post(() => {
-          this.#handlers.lost(split, epoch);
-        });
+        this.#handlers.lost(split, epoch);
       },
     });
   }
@@ -197,9 +195,6 @@ export class Tenancies {
   /** The session is gone: every tenancy ends before a new one is used (R41). */
   sessionExpired(hasStalled: boolean): void {
     for (const tenancy of [...this.#bySplit.values()]) {
-      // What was sent may have landed, and nobody will know.
-      const isClaiming = tenancy.chart.isIn('claiming');
-      if (isClaiming && this.#core.isLeaving()) this.#ends.note(tenancy.split, 'unsettled');
       if (tenancy.epoch !== null) {
         this.#unclearedEnds.note(tenancy.split, tenancy.epoch, !hasStalled);
       }

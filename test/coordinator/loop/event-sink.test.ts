@@ -57,7 +57,7 @@ describe('event sink', () => {
     expect(await drain(stream)).toEqual(told.flat());
   });
 
-  test('a stream - that nobody reads is bounded by what is held, however many tenancies pass', async () => {
+  test('a stream - that nobody reads is bounded by what is held, however many tenancies pass (R54)', async () => {
     const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     let emitted = 0;
@@ -110,7 +110,7 @@ describe('event sink', () => {
     expect(events.length).toBeLessThanOrEqual(1_001);
   });
 
-  test('a stream - that nobody reads is bounded also where every tenancy is of another split', async () => {
+  test('a stream - that nobody reads is bounded also where every tenancy is of another split (R54)', async () => {
     const sink = new EventSink(() => undefined);
     const stream = sink.stream();
     for (let index = 0; index < 60_000; index += 1) sink.emit(gained(`s${index}`, 1));
@@ -121,7 +121,7 @@ describe('event sink', () => {
     expect(events.at(-1)).toEqual(gained('s59999', 1));
   });
 
-  test('a listener - hears all that a stream forgets', () => {
+  test('a listener - hears all that a stream forgets (R54)', () => {
     const sink = new EventSink(() => undefined);
     sink.stream();
     let heard = 0;

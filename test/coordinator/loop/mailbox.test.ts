@@ -123,7 +123,7 @@ describe('mailbox', () => {
     expect(told).toEqual([]);
   });
 
-  test('mailbox - what goes wrong while a promise is heard is a bug by its own name, whoever throws it', async () => {
+  test('mailbox - what goes wrong while a promise is heard is a bug by its own name, whoever throws it (R53)', async () => {
     const { mailbox, told, crashes } = made();
     const bugs = ['of then', 'of failed', 'of a rejection that nobody expects'].map(
       (text) => new Error(text),
@@ -145,7 +145,7 @@ describe('mailbox', () => {
     expect(new Set(crashes)).toEqual(new Set(bugs));
   });
 
-  test('promises inside a worker - are heard through the mailbox, and by no other way', () => {
+  test('promises inside a worker - are heard through the mailbox, and by no other way (R53)', () => {
     // These hear no outcome: they hand it on, to somebody who does.
     const handingOn = [
       'mailbox.ts',

@@ -29,7 +29,6 @@ import {
   type SeamWorker,
   watched,
 } from '../../support/fleet.ts';
-import { transaction } from '../../support/faults.ts';
 import { pass } from '../../support/observed.ts';
 import { between, fleet, startFleet } from '../../support/scenario.ts';
 
@@ -164,7 +163,7 @@ describe('the report of a stop', () => {
       lost: (grant) => lost(grant),
       unsettled: async (grant) => {
         await pass(fleet, 4_900);
-        a.client.when(transaction('release')).loseBefore();
+        a.client.when(writesTo((key) => key.endsWith('/splits/unsettled'))).loseBefore();
         await grant.release();
       },
     };

@@ -252,6 +252,14 @@ const ended = (world: TenancyWorld, status: string): string[] => {
   ];
 };
 
+/** A failure keeps its reason; one by a broken rule is told to the service, too. */
+const reasonIsKept = (world: TenancyWorld): boolean => {
+  const reason = world.stage.split()?.lastFailure?.reason ?? '';
+  return (
+    reason === 'poison' || (reason.includes('fall back') && world.told().includes('lost failed'))
+  );
+};
+
 /** Ended by somebody else: the service was told, once it had the split. */
 const lost = (world: TenancyWorld, reason: string): string[] => {
   const told = world.told();
@@ -438,7 +446,7 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     failed: (world) => [
       ...ended(world, 'runnable'),
       ...say(world.stage.split()?.attempts === 1, 'no attempt was spent'),
-      ...say(world.stage.split()?.lastFailure?.reason === 'poison', 'the reason is not kept'),
+      ...say(reasonIsKept(world), 'the reason is not kept'),
     ],
     quarantined: (world) => [
       ...ended(world, 'quarantined'),

@@ -5,11 +5,14 @@
 import { quiet, quietAnswer } from '../base/answer.ts';
 import { isDecimal } from '../base/decimals.ts';
 import { isLeaseholdError, LeaseholdError } from '../base/errors.ts';
-import { describe, type InstanceId, type SplitId } from '../base/ids.ts';
+import { describe, type InstanceId, type SplitId, splitIdOf } from '../base/ids.ts';
+import { AN_ID } from '../base/rules.ts';
+import { aFunction, aListOf, checkArgument } from '../base/shape.ts';
 import type { ProgressInput, StopReport, Verdict } from './api/api.ts';
 import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
+import { checkWorkerOptions } from './api/worker-options.ts';
 import { Engine } from './engine.ts';
 import type { Status } from './status.ts';
 import type { Ask, Tenancies } from './holding/tenancies.ts';
@@ -91,6 +94,18 @@ export function createSeam(options: CoordinatorOptions): Seam {
   return new Coordinator(options);
 }
 
+const A_LISTENER = aFunction('(event) => void');
+const SPLIT_IDS = aListOf(AN_ID);
+
+/** True for progress that ends its split; whatever else is wrong with it is said where it is read. */
+function isLast(progress: unknown): boolean {
+  try {
+    return (progress as { readonly completed?: unknown }).completed === true;
+  } catch {
+    return false;
+  }
+}
+
 class Coordinator implements Seam {
   readonly instanceId: InstanceId;
   readonly #engine: Engine;
@@ -99,7 +114,7 @@ class Coordinator implements Seam {
   #hasStarted = false;
 
   constructor(options: CoordinatorOptions) {
-    this.#engine = new Engine(options);
+    this.#engine = new Engine(checkWorkerOptions(options));
     this.instanceId = this.#engine.core.me;
     const { departure, core } = this.#engine;
     core.mailbox.hear(departure.finished, () => {
@@ -124,6 +139,7 @@ class Coordinator implements Seam {
   }
 
   listen(listener: EventListener): () => void {
+    checkArgument(listener, 'listener', A_LISTENER);
     return this.#engine.core.events.listen(listener);
   }
 
@@ -132,7 +148,7 @@ class Coordinator implements Seam {
     progress: ProgressInput & { readonly completed?: boolean },
     epoch: string,
   ): Promise<void> {
-    if (progress.completed === true) return this.complete(splitId, progress, epoch);
+    if (isLast(progress)) return this.complete(splitId, progress, epoch);
     return this.#request(splitId, epoch, (tenancies, ask) => {
       tenancies.commit(ask, storedProgressOf(progress));
     });
@@ -151,6 +167,7 @@ class Coordinator implements Seam {
   }
 
   async release(splitIds: readonly string[]): Promise<void> {
+    checkArgument(splitIds, 'splitIds', SPLIT_IDS);
     // A departure, whatever becomes of the single releases (R16).
     const releases = splitIds.map((id) => this.#released(id, null));
     if (this.#hasStarted) void this.stop();
@@ -158,10 +175,7 @@ class Coordinator implements Seam {
   }
 
   releaseDrained(splitIds: readonly string[], epoch: string): Promise<void> {
-    const missing = epochProblem(epoch);
-    if (missing !== null) return quiet(Promise.reject(missing));
-    const released = Promise.all(splitIds.map((id) => this.#released(id, epoch)));
-    return quiet(released.then(() => undefined));
+    return quiet(this.#releaseDrained(splitIds, epoch));
   }
 
   giveUp(splitId: string, epoch: string): Promise<void> {
@@ -210,6 +224,13 @@ class Coordinator implements Seam {
     return this.#engine.status();
   }
 
+  async #releaseDrained(splitIds: readonly string[], epoch: string): Promise<void> {
+    checkArgument(splitIds, 'splitIds', SPLIT_IDS);
+    const missing = epochProblem(epoch);
+    if (missing !== null) throw missing;
+    await Promise.all(splitIds.map((id) => this.#released(id, epoch)));
+  }
+
   #released(splitId: string, epoch: string | null): Promise<void> {
     return this.#ask(splitId, epoch, (tenancies, ask) => {
       tenancies.drained(ask);
@@ -247,7 +268,14 @@ class Coordinator implements Seam {
       reject(stoppedError());
       return promise;
     }
-    const ask = { split: splitId as SplitId, epoch, waiter: { resolve, reject } };
+    let split: SplitId;
+    try {
+      split = splitIdOf(splitId);
+    } catch (error) {
+      reject(error);
+      return promise;
+    }
+    const ask = { split, epoch, waiter: { resolve, reject } };
     let isHeard = false;
     core.mailbox.postQuietly(() => {
       isHeard = true;

@@ -135,7 +135,7 @@ export function statusOf(parts: StatusParts): Status {
     lanes: core.batcher.laneStates(),
     refuses: tenancies.refuses(),
     verdict: parts.verdict,
-    lastError: parts.fatalError ?? leadership.planning.lastError,
+    lastError: parts.fatalError ?? leadership.plannerError,
     chartEvents: core.charts.eventCount,
     listenerErrors: core.events.errors,
     requestsInFlight: core.gate.inFlight,

@@ -3,12 +3,14 @@
  *
  * Stands on the seam (`SplitCoordinator`); rules R27, R33-R37.
  */
-import { LeaseholdError, messageOf } from '../base/errors.ts';
-import { type Logger, SILENT_LOGGER } from '../base/logger.ts';
+import { errorOf, LeaseholdError, messageOf } from '../base/errors.ts';
+import { SILENT_LOGGER } from '../base/logger.ts';
+import { aFunction, having, readTable, refuseIfAny, type Violation } from '../base/shape.ts';
 import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/api.ts';
 import type { EventStream } from '../coordinator/api/events.ts';
 import type { CoordinatorOptions } from '../coordinator/api/options.ts';
 import { createSeam, type Seam } from '../coordinator/coordinator.ts';
+import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
 import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
 import { GrantQueue } from './grant-queue.ts';
@@ -72,20 +74,38 @@ interface Taker {
   finished(grant: OpenGrant): void;
 }
 
+const A_HANDLER = aFunction('(grant) => Promise<void>');
+const RUN_OPTIONS = {
+  signal: {
+    rule: having('an AbortSignal', ['addEventListener', 'removeEventListener', 'throwIfAborted']),
+    meaning: 'Stops the worker.',
+  },
+};
+
+/** @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations. */
+function checkRun(handler: unknown, options: unknown): void {
+  const found: Violation[] = [];
+  A_HANDLER.check(handler, 'handler', found);
+  readTable(options, RUN_OPTIONS, { name: 'options', found });
+  refuseIfAny(found, 'arguments of run()');
+}
+
 class DrivenWorker implements Worker {
   readonly instanceId: string;
   readonly #coordinator: Seam;
-  readonly #logger: Logger;
+  readonly #log: WorkerLog;
   readonly #grants = new Map<string, OpenGrant>();
   #taker: Taker | null = null;
 
   constructor(options: WorkerOptions) {
     this.#coordinator = createSeam(options);
-    this.#logger = options.logger ?? SILENT_LOGGER;
     this.instanceId = this.#coordinator.instanceId;
+    const { job, logger = SILENT_LOGGER } = options;
+    this.#log = workerLog(logger, { job, instanceId: this.instanceId });
   }
 
   async run(handler: Handler, options: { readonly signal?: AbortSignal } = {}): Promise<Verdict> {
+    checkRun(handler, options);
     const { signal } = options;
     signal?.throwIfAborted();
     this.#start({
@@ -235,9 +255,21 @@ class DrivenWorker implements Worker {
     const thrown = await outcomeOf(handler, grant);
     // From here on nothing works on the split (R27).
     this.#coordinator.handlerEnded(grant.split.id, grant.epoch);
-    if (thrown === null) await grant.settle();
+    if (thrown === null) await this.#returned(grant);
     else await this.#threw(grant, thrown.error);
     this.#forget(grant);
+  }
+
+  async #returned(grant: OpenGrant): Promise<void> {
+    this.#sayUnlessSettled(grant);
+    await grant.settle();
+  }
+
+  #sayUnlessSettled({ hasEnded, hasBeenRequested, split, epoch }: OpenGrant): void {
+    if (hasEnded || hasBeenRequested) return;
+    const text =
+      'a handler returned without completing and without having been asked back; the tenancy failed: call complete() when the split is done, release() when it is not';
+    this.#log.warn('handler.returned', text, { split: split.id, epoch });
   }
 
   /** The work on a grant that was taken by hand is over. */
@@ -251,17 +283,16 @@ class DrivenWorker implements Worker {
   }
 
   async #threw(grant: OpenGrant, error: unknown): Promise<void> {
-    const fields = { split: grant.split.id, epoch: grant.epoch, reason: messageOf(error) };
+    const reason = messageOf(error);
+    const fields = { split: grant.split.id, epoch: grant.epoch, reason, err: errorOf(error) };
     if (grant.hasEnded) {
-      this.#logger.warn(
-        { event: 'handler.threwLate', ...fields },
-        'a handler threw after its tenancy had ended',
-      );
+      const text = `a handler threw after its tenancy had ended: ${reason}`;
+      this.#log.warn('handler.threwLate', text, fields);
       return;
     }
-    this.#logger.warn({ event: 'handler.threw', ...fields }, 'a handler threw; the tenancy failed');
+    this.#log.warn('handler.threw', `a handler threw; the tenancy failed: ${reason}`, fields);
     // Fenced meanwhile: whoever owns the split now decides.
-    await grant.fail(messageOf(error)).catch(() => undefined);
+    await grant.fail(reason).catch(() => undefined);
   }
 }
 

@@ -236,7 +236,7 @@ export const MUTANTS: readonly Mutant[] = [
     "actions: [noteWithdrawal, noteDrainStart, 'markLease', 'askForSplit'],",
   ]),
   one('a handler that ignores its loss is started again beside itself', 'R27', TENANCIES, [
-    'if (isOpen && !this.#refused.has(split)) this.#open(split);',
+    'if (isOpen && !isRefused) this.#open(split);',
     'if (isOpen) this.#open(split);',
   ]),
   one('a worker closes its session first when it leaves', 'R17', 'src/coordinator/departure.ts', [
@@ -463,8 +463,8 @@ export const MUTANTS: readonly Mutant[] = [
   shownBy(
     'test/records/limits',
     one('what cannot be read is written back as unknown', 'R42', 'src/records/codec.ts', [
-      'if (out[name] === read) out[name] = found;',
-      'if (out[name] !== read) out[name] = found;',
+      'if (unread !== undefined && unread.read === value) {',
+      'if (unread !== undefined && unread.read !== value) {',
     ]),
   ),
   shownBy(

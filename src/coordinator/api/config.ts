@@ -4,8 +4,8 @@
  * All violations are reported together, each with its value and its rule (R43, R44).
  */
 import { DELAY_MS_MAX } from '../../base/clock.ts';
-import { LeaseholdError } from '../../base/errors.ts';
-import { describe, idProblem } from '../../base/ids.ts';
+import { describe } from '../../base/ids.ts';
+import { type Field, mustPass, readTable, refuseIfAny, type Violation } from '../../base/shape.ts';
 import { MAX_IN_FLIGHT_MAX } from '../../records/records.ts';
 
 /** Tuning of a worker; every field has a default. Times are milliseconds. */
@@ -123,92 +123,62 @@ export const OPTIONS: readonly OptionDescription[] = [
   },
 ];
 
-/** What identifies a worker and its job. */
-export interface Identity {
-  readonly job: unknown;
-  readonly prefix: unknown;
-  readonly instanceId: unknown;
-  /** What the planner gave as its fingerprint. */
-  readonly fingerprint: unknown;
-}
-
-/** One broken rule. */
-export interface Violation {
-  readonly option: string;
-  readonly value: string;
-  readonly rule: string;
-}
-
 /**
  * Fills in defaults and checks every rule.
  *
  * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations.
  */
-export function resolveConfig(
-  given: Readonly<Record<string, unknown>>,
-  identity: Identity,
-): WorkerConfig {
-  const violations: Violation[] = identityViolations(identity);
-  const names = new Set<string>(OPTIONS.map((option) => option.name));
-  for (const name of Object.keys(given)) {
-    if (names.has(name) || given[name] === undefined) continue;
-    violations.push({
-      option: name,
-      value: describe(given[name]),
-      rule: `is no option; the options are ${[...names].join(', ')}`,
-    });
-  }
-  const usable: Partial<Record<keyof WorkerConfig, number>> = {};
-  for (const option of OPTIONS) {
-    const value = given[option.name];
-    if (value === undefined) continue;
-    const problem = boundsProblem(option, value);
-    if (problem === undefined) usable[option.name] = value as number;
-    else violations.push({ option: option.name, value: describe(value), rule: problem });
-  }
-  const config = withDefaults(usable);
-  const refused = new Set(violations.map(({ option }) => option));
-  violations.push(...relationViolations(config, refused));
-  if (violations.length > 0) throw configError(violations);
+export function resolveConfig(given: unknown): WorkerConfig {
+  const violations: Violation[] = [];
+  const config = readConfig(given, violations);
+  refuseIfAny(violations, 'options');
   return config;
 }
 
-function configError(violations: readonly Violation[]): LeaseholdError {
-  const lines = violations.map(({ option, value, rule }) => `${option} = ${value}: ${rule}`);
-  return new LeaseholdError('E_CONFIG_INVALID', `invalid options: ${lines.join('; ')}`, {
-    details: { violations },
-  });
+/** The same; what is wrong is added to `violations`, and has its default meanwhile. */
+export function readConfig(given: unknown, violations: Violation[]): WorkerConfig {
+  const found: Violation[] = [];
+  const usable: Usable = {};
+  readGroup(given, '', usable, found);
+  const config = withDefaults(usable);
+  const refused = new Set(found.map(({ option }) => option));
+  violations.push(...found, ...relationViolations(config, refused));
+  return config;
 }
 
-function identityViolations({ job, prefix, instanceId, fingerprint }: Identity): Violation[] {
-  const violations: Violation[] = [];
-  for (const [option, value] of Object.entries({ job, instanceId })) {
-    const problem = idProblem(value);
-    if (problem !== undefined) violations.push({ option, value: describe(value), rule: problem });
+type Usable = Partial<Record<OptionDescription['name'], number>>;
+
+/** Reads the options whose names begin with `path`; a name with a dot is that of an option in a group. */
+function readGroup(given: unknown, path: string, usable: Usable, found: Violation[]): void {
+  const table: Record<string, Field> = {};
+  for (const option of OPTIONS) {
+    if (!option.name.startsWith(path)) continue;
+    const [head = '', ...inner] = option.name.slice(path.length).split('.');
+    table[head] ??=
+      inner.length > 0 ? groupField(`${path}${head}.`, usable) : optionField(option, usable);
   }
-  if (
-    typeof prefix !== 'string' ||
-    !/^[A-Za-z0-9_/.-]{1,256}$/.test(prefix) ||
-    prefix.endsWith('/')
-  ) {
-    violations.push({
-      option: 'prefix',
-      value: describe(prefix),
-      rule: 'must be 1 to 256 characters of [A-Za-z0-9_/.-] and not end with /',
-    });
-  }
-  if (typeof fingerprint !== 'string' || fingerprint.length === 0) {
-    violations.push({
-      option: 'planner.fingerprint()',
-      value: describe(fingerprint),
-      rule: 'must return a string that is not empty',
-    });
-  }
-  return violations;
+  const name = path === '' ? 'config' : path.slice(0, -1);
+  readTable(given, table, { name, prefix: path, found });
+}
+
+function groupField(path: string, usable: Usable): Field {
+  const check = (value: unknown, _: string, found: Violation[]): void => {
+    readGroup(value, path, usable, found);
+  };
+  return { rule: { allowed: 'an object of options', check }, meaning: 'A group of options.' };
+}
+
+function optionField(option: OptionDescription, usable: Usable): Field {
+  const rule = mustPass(option.rule, (value) => {
+    const problem = boundsProblem(option, value);
+    if (problem === undefined) usable[option.name] = value as number;
+    return problem;
+  });
+  return { rule, meaning: option.meaning };
 }
 
 /** Defaults that hang on other options are computed from the values given. */
-function withDefaults(given: Partial<WorkerConfig>): WorkerConfig {
+function withDefaults(given: Usable): WorkerConfig {
   const leaseDurationMs = given.leaseDurationMs ?? 15_000;
   const opTimeoutMs = given.opTimeoutMs ?? Math.min(5_000, Math.floor(leaseDurationMs / 2));
   return {

@@ -27,6 +27,7 @@ import { type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Entry, Key, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
+import { sayQuarantined } from '../link/quarantine-line.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
@@ -340,7 +341,9 @@ export class Tenancy {
   #ended(sent: SentWrite): void {
     for (const waiter of waitersOf(sent)) waiter.resolve();
     this.#ending = null;
-    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
+    const quarantined = sent.record.status === 'quarantined';
+    if (quarantined) sayQuarantined(this.#core, this.split, sent.record);
+    this.send({ type: 'ending.landed', quarantined });
   }
 
   /** Puts the content of a write back in line, to be built anew. */

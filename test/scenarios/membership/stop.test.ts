@@ -394,7 +394,12 @@ describe('a fatal error while a handler never returns', () => {
     // The plan now says another configuration: no retry heals that.
     const plan = fleet.store.dump(fleet.keys.plan)[0]!;
     await fleet.store.put(fleet.keys.plan, plan.value.replace('plan:v1', 'plan:v2'));
+    const status = () => a.worker.status();
+    await fleet.until('it drains', () => status().charts.departure === 'draining', DRAIN_MS, 10);
+    // It has failed once nothing of it runs, and not before.
+    expect(status().presence).toBe('parting');
     await fleet.until('run ends', () => a.run.state !== 'pending', 60_000, 10);
+    expect(status()).toMatchObject({ presence: 'failed', tenancies: [], isLeading: false });
     expect(a.run.error).toMatchObject({ code: 'E_FINGERPRINT_MISMATCH', kind: 'fatal' });
     expect(fleet.clock.nowMs() - startMs).toBeLessThanOrEqual(DRAIN_MS);
     expect(committed).toEqual(['normal']);

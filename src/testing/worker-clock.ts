@@ -53,8 +53,7 @@ const ROUNDING_MS = 1e-6;
 /** A worker's clock on top of the clock of the world. */
 export function workerClock(world: Clock, given: WorkerClockOptions = {}): WorkerClock {
   checkArgument(world, 'world', A_CLOCK);
-  const options = checkTable(given, WORKER_CLOCK_OPTIONS, 'options');
-  const { rate = 1 } = options;
+  const { rate = 1, ...options } = checkTable(given, WORKER_CLOCK_OPTIONS, 'options');
   let frozenAtMs: number | null = null;
   let hasStopped = false;
   let behindMs = 0;

@@ -69,7 +69,7 @@ export function errorsPage(): Promise<string> {
   ]);
   return formatted(`# Errors
 
-Written by \`npm run docs\` from [errors.ts](errors.ts). Codes are public and never change their meaning. The \`kind\` says what
+Written by \`npm run docs\` from \`errors.ts\`. Codes are public and never change their meaning. The \`kind\` says what
 a caller can do:
 
 ${table(['kind', 'what to do'], kinds)}
@@ -116,7 +116,7 @@ export function logPage(): Promise<string> {
     .sort(([a = ''], [b = '']) => (a < b ? -1 : 1));
   return formatted(`# What is logged
 
-Written by \`npm run docs\` from [log-events.ts](log-events.ts). Each line has \`event\`, \`job\` and \`instanceId\`; lines about a
+Written by \`npm run docs\` from \`log-events.ts\`. Each line has \`event\`, \`job\` and \`instanceId\`; lines about a
 split have \`split\` and \`epoch\`, those about an error have it under \`err\`, as pino's serializer takes it. \`error\`: look now.
 \`warn\`: look when there is time; the line says what to do. \`info\`: the life of a worker. \`debug\`: the life of its splits.
 

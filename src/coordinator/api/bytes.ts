@@ -78,7 +78,7 @@ function readFields(input: unknown): ProgressChange | string {
   if (completed !== undefined && typeof completed !== 'boolean') {
     return `completed must be true or false, got ${describe(completed)}`;
   }
-  if (state === undefined || state === null) return { watermark: digits, state: null };
+  if (state === undefined || state === null) return { watermark: digits, state };
   const wrong = bytesProblem(state, STATE_BYTES_MAX);
   return wrong === undefined
     ? { watermark: digits, state: base64OfBytes(state as Bytes) }

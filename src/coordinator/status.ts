@@ -4,7 +4,7 @@ import type { Departure } from './departure.ts';
 import type { Core } from './link/core.ts';
 import type { JobWatches } from './link/job-watches.ts';
 import type { FailingCalls } from './link/link-health.ts';
-import type { Leadership } from './leading/leadership.ts';
+import type { Leadership, PlannerRun } from './leading/leadership.ts';
 import type { Peers } from './membership/peers.ts';
 import type { Presence } from './membership/presence.ts';
 import type { Tenancies } from './holding/tenancies.ts';
@@ -55,6 +55,8 @@ export interface Status {
     readonly sealed: boolean;
     readonly planned: number;
   } | null;
+  /** What the planner of this worker has been asked and has not answered; null when it is not asked. */
+  readonly planner: PlannerRun | null;
   readonly isPaused: boolean;
   readonly tenancies: readonly TenancyStatus[];
   readonly peers: readonly { readonly instance: string; readonly state: string }[];
@@ -119,6 +121,7 @@ export function statusOf(parts: StatusParts): Status {
             sealed: plan.sealed,
             planned: plan.planned,
           },
+    planner: leadership.plannerRun,
     isPaused: view.isPaused,
     tenancies: [...tenancies.all()].map((tenancy) => ({
       split: tenancy.split,

@@ -171,6 +171,11 @@ export function nullable<T>(field: Field<T>): Field<T | null> {
   return (value) => (value === null || value === undefined ? null : field(value));
 }
 
+/** What `field` accepts; absent, as an older version leaves it, counts as `absent`. */
+export function orElse<T>(field: Field<T>, absent: T): Field<T> {
+  return (value) => (value === undefined ? absent : field(value));
+}
+
 /** A list of at most `most` items. */
 export function list<T>(field: Field<T>, most: number): Field<readonly T[]> {
   return (value) => {

@@ -18,6 +18,7 @@ import {
   nullable,
   object,
   oneOf,
+  orElse,
   type RecordBase,
   text,
 } from './codec.ts';
@@ -136,6 +137,8 @@ export interface PresenceRecord extends RecordBase {
   readonly parting: boolean;
   /** Splits it cannot take now (R27, R40). */
   readonly refuses: readonly SplitId[];
+  /** Its planner has failed, or was waited for in vain: no leader gives way to it for now (R59). */
+  readonly plannerFailed: boolean;
   readonly version: string;
   /** Facts of the host, for operators. */
   readonly host: string;
@@ -222,6 +225,7 @@ export const presenceCodec = codec<PresenceRecord>('presence', {
   maxInFlight,
   parting: flag,
   refuses: list(id<SplitId>(), REFUSED_SPLITS_MAX),
+  plannerFailed: orElse(flag, false),
   version: text,
   host: text,
 });

@@ -78,6 +78,8 @@ const leader: Payloads<LeaderEvent> = {
   'planner.returned': [{}],
   'planner.threw': [{ pauseMs: 1_000 }],
   'planner.retry': [{}],
+  'planner.late': [{}],
+  'planner.overdue': [{}],
   'splits.seeded': [{}],
   'plan.published': [{ isSealed: false }, { isSealed: true }],
   'inputs.changed': [{ delayMs: 200 }],

@@ -51,6 +51,7 @@ const presence = {
   maxInFlight: 8,
   parting: false,
   refuses: [],
+  plannerFailed: false,
   version: '1',
   host: '',
 };

@@ -63,10 +63,12 @@ export interface PlanAnswer {
 }
 
 /**
- * Lists the work of a job. Called on the leader only, by one run per term; may take as long as it needs. A run that goes on
- * after its signal fired may overlap the next one; its answer is dropped.
+ * Lists the work of a job. Called on the leader only, one run at a time. A run that goes on after its signal fired may overlap
+ * the next one; its answer is dropped.
  *
- * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up.
+ * An ordinary throw is retried with back-off. A planner that has not answered for `planTimeoutMs`, or has failed for two
+ * minutes, is aborted: another worker leads and asks its own planner, if there is one whose planner has not failed; else it
+ * is asked again, with twice the time. A `fatalPlannerError` makes this worker give leadership up at once.
  */
 export interface Planner {
   /** What the plan depends on, from configuration alone: equal on every worker of the job, not empty. */
@@ -134,7 +136,16 @@ export type InformationalEvent =
   | { readonly type: 'leadershipGained'; readonly generation: number }
   | { readonly type: 'leadershipLost'; readonly reason: string }
   | { readonly type: 'sessionLost'; readonly reason: string }
-  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean };
+  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean }
+  /** The planner has owed an answer for so long; told after half a minute, then ever more seldom. */
+  | {
+      readonly type: 'plannerLate';
+      readonly forMs: number;
+      /** How often it has thrown in this time. */
+      readonly failures: number;
+      /** What it threw last; null when nothing. */
+      readonly reason: string | null;
+    };
 
 export type CoordinationEvent = OwnershipEvent | InformationalEvent;
 

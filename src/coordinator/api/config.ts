@@ -15,6 +15,7 @@ export interface WorkerConfig {
   readonly maxAttempts: number;
   readonly maxInFlight: number;
   readonly replanIntervalMs: number;
+  readonly planTimeoutMs: number;
   readonly reconcileIntervalMs: number;
   readonly startupMaxAttempts: number;
   readonly rebalanceDelayMs: number;
@@ -84,6 +85,16 @@ export const OPTIONS: readonly OptionDescription[] = [
     unit: 'ms',
     rule: 'at least leaseDurationMs',
     meaning: 'How often the leader asks the planner again while the plan is open.',
+  },
+  {
+    name: 'planTimeoutMs',
+    defaultText: 'max(300000, leaseDurationMs)',
+    min: 0,
+    max: DELAY_MS_MAX,
+    unit: 'ms',
+    rule: 'at least leaseDurationMs',
+    meaning:
+      'How long a planner may take to answer before its run is aborted and another worker may try; doubles each time in vain.',
   },
   {
     name: 'reconcileIntervalMs',
@@ -217,6 +228,7 @@ function withDefaults(given: Partial<WorkerConfig>): WorkerConfig {
     maxAttempts: given.maxAttempts ?? 4,
     maxInFlight: given.maxInFlight ?? 8,
     replanIntervalMs: given.replanIntervalMs ?? Math.max(60_000, leaseDurationMs),
+    planTimeoutMs: given.planTimeoutMs ?? Math.max(300_000, leaseDurationMs),
     reconcileIntervalMs: given.reconcileIntervalMs ?? 30_000,
     startupMaxAttempts: given.startupMaxAttempts ?? 8,
     rebalanceDelayMs: given.rebalanceDelayMs ?? 10_000,
@@ -247,6 +259,12 @@ function relationViolations(config: WorkerConfig, refused: ReadonlySet<string>):
     },
     {
       option: 'replanIntervalMs',
+      least: leaseDurationMs,
+      needs: 'leaseDurationMs',
+      rule: `must be at least leaseDurationMs (${leaseDurationMs})`,
+    },
+    {
+      option: 'planTimeoutMs',
       least: leaseDurationMs,
       needs: 'leaseDurationMs',
       rule: `must be at least leaseDurationMs (${leaseDurationMs})`,

@@ -1,7 +1,7 @@
 /**
  * Leadership of one worker: carries out what the leader chart decides, and holds the term while it lasts.
  *
- * Rules: R3, R15, R18-R20, R42. The leader key hangs on a session of its own.
+ * Rules: R3, R15, R18-R20, R42, R58, R59. The leader key hangs on a session of its own.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
@@ -11,13 +11,14 @@ import type { Change } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
 import { SessionKeeper } from '../link/session-keeper.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
-import type { Peers } from '../membership/peers.ts';
+import type { Member, Peers } from '../membership/peers.ts';
 import { AwayNotes } from './away-notes.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
 import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
 import { outlookOf } from './outlook.ts';
+import { PlannerRest } from './planner-rest.ts';
 import { Planning } from './planning.ts';
 import { ProbeSweep } from './probe-sweep.ts';
 import { SplitReader } from './split-reader.ts';
@@ -28,6 +29,18 @@ import { AssignmentsWatch, TermOpening } from './term-opening.ts';
 export interface LeadershipHooks {
   /** Announced, not on the way out, and everything watched has been read. */
   mayStand(): boolean;
+  /** What others should know of this worker's planner has changed. */
+  plannerFailedChanged(): void;
+}
+
+/** A run of the planner that is not answered yet. */
+export interface PlannerRun {
+  /** `prompt`, `late` or `overdue`. */
+  readonly state: string;
+  /** For how long the planner has owed an answer, in milliseconds. */
+  readonly forMs: number;
+  /** How often it has thrown since. */
+  readonly failures: number;
 }
 
 /** What belongs to one term, and ends with it. */
@@ -49,6 +62,7 @@ export class Leadership {
   readonly #peers: Peers;
   readonly #chart: RunningChart<LeaderEvent>;
   readonly #candidacy: Candidacy;
+  readonly #plannerRest: PlannerRest;
   readonly #election: Election;
   readonly #balancing: Balancing;
   readonly #judging: Judging;
@@ -91,10 +105,17 @@ export class Leadership {
         send({ type: 'election.lost' });
       },
     });
+    this.#plannerRest = new PlannerRest(core, () => {
+      hooks.plannerFailedChanged();
+    });
     this.planning = new Planning(core, {
       send,
-      resign: (leastMs, reason) => {
-        this.#resign(leastMs, reason);
+      answered: () => {
+        this.#plannerRest.over();
+      },
+      failedForGood: (reason) => {
+        this.#plannerRest.begin();
+        this.#resign(core.config.replanIntervalMs, reason);
       },
       moved: () => {
         this.inputsChanged();
@@ -105,8 +126,8 @@ export class Leadership {
     });
     this.#balancing = new Balancing(core, peers, hash32(0, core.fingerprint), send);
     this.#judging = new Judging(core, send);
-    const { replanIntervalMs } = core.config;
-    const input = { instance: core.me, replanIntervalMs };
+    const { replanIntervalMs, planTimeoutMs } = core.config;
+    const input = { instance: core.me, replanIntervalMs, planTimeoutMs };
     this.#chart = core.charts.start(this.#provide(), 'leader', core.me, input);
   }
 
@@ -118,6 +139,18 @@ export class Leadership {
     return this.#chart.isIn('leading');
   }
 
+  /** Other workers should plan rather than this one (R59). */
+  get plannerFailed(): boolean {
+    return this.#plannerRest.isOn;
+  }
+
+  /** The planner's run that goes on now, for status; null when there is none. */
+  get plannerRun(): PlannerRun | null {
+    const age = /enumerating\.(\w+)/.exec(this.#chart.state)?.[1];
+    const run = this.planning.run;
+    return age === undefined || run === null ? null : { state: age, ...run };
+  }
+
   /** The term that is running; null when this worker does not lead. */
   get term(): Term | null {
     return this.isLeading && this.#reign !== null ? this.#reign.term : null;
@@ -127,7 +160,9 @@ export class Leadership {
   advance(): void {
     if (this.#chart.isIn('following') || this.#chart.isIn('campaigning')) this.#look();
     const term = this.#governed;
-    if (term !== null) this.#judging.advance(term);
+    if (term === null) return;
+    if (this.#isPlannerOverdue) this.#giveWay();
+    if (!term.isOver) this.#judging.advance(term);
   }
 
   /** Runs each third of a lease: reads again what may have moved unheard (R24). */
@@ -242,6 +277,21 @@ export class Leadership {
     if (this.#chart.state !== before) this.#core.mailbox.requestDecision();
   }
 
+  get #isPlannerOverdue(): boolean {
+    return this.#chart.state.includes('enumerating.overdue');
+  }
+
+  /** The planner has had its time: leads no more, if another worker may do better (R59). */
+  #giveWay(): void {
+    const { me, config } = this.#core;
+    const isBetter = ({ instance, presence }: Member): boolean =>
+      instance !== me && !presence.record.plannerFailed;
+    if (!this.#peers.members().some(isBetter)) return;
+    this.#plannerRest.begin();
+    const reason = `${this.planning.complaint}; another worker may try`;
+    this.#send({ type: 'term.unhealthy', reason, restMs: config.leaseDurationMs });
+  }
+
   #resign(leastMs: number, reason: string): void {
     const restMs = this.#candidacy.restMs(this.#reign?.term.startedAtMs ?? 0, leastMs);
     this.#send({ type: 'term.unhealthy', reason, restMs });
@@ -295,6 +345,17 @@ export class Leadership {
         },
         startPlanner: forTerm((term) => {
           this.planning.start(term);
+        }),
+        reportPlanner: (_) => {
+          this.planning.report();
+        },
+        retirePlanner: forTerm((term) => {
+          this.planning.retire();
+          this.#core.mailbox.post(() => {
+            if (term.isOver) return;
+            this.#giveWay();
+            this.#send({ type: 'planner.retry' });
+          });
         }),
         seedSplits: forTerm((term) => {
           this.planning.seed(term);

@@ -1,7 +1,8 @@
 /**
  * The leader's planning runs: asks the planner, stores what is new, publishes the plan and seals it (T4, T5).
  *
- * A run carries the term it started under; what comes back after the term is dropped (R19). Rules: R18, R21, R22, R42.
+ * A run carries the term it started under; what comes back after the term, or after it was aborted, is dropped (R19).
+ * Rules: R18, R21, R22, R42, R58, R59.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { ABSENT, type Revision } from '../../base/decimals.ts';
@@ -25,8 +26,10 @@ const SEEDS_IN_FLIGHT_MAX = 600;
 /** What planning asks of the leadership. */
 export interface PlanningHooks {
   readonly send: (event: LeaderEvent) => void;
-  /** Gives leadership up for cause, and for how long at least (R18). */
-  readonly resign: (holdOffMs: number, reason: string) => void;
+  /** The planner has given an answer. */
+  readonly answered: () => void;
+  /** It says that no retry would help: leadership is given up (R18). */
+  readonly failedForGood: (reason: string) => void;
   /** The leader's index has grown. */
   readonly moved: () => void;
   /** A split was found stored that the leader did not know: it must be read. */
@@ -35,13 +38,15 @@ export interface PlanningHooks {
 
 export class Planning {
   readonly #core: Core;
+  readonly #hooks: PlanningHooks;
   readonly #send: (event: LeaderEvent) => void;
-  readonly #resign: (holdOffMs: number, reason: string) => void;
-  readonly #moved: () => void;
-  readonly #known: (split: SplitId) => void;
   /** What the planner listed, until it is published. */
   #answer: CheckedPlan | null = null;
   #throws = 0;
+  /** Since when the planner has owed an answer; null when it owes none. */
+  #owedSinceMs: number | null = null;
+  /** Aborts the run under way. */
+  #abort = new AbortController();
   #isMoveDue = false;
   /** Puts of a deleted plan in this term; one is on its way while `isUnderWay`. */
   #recreation = { count: 0, isUnderWay: false };
@@ -50,20 +55,21 @@ export class Planning {
 
   constructor(core: Core, hooks: PlanningHooks) {
     this.#core = core;
+    this.#hooks = hooks;
     this.#send = hooks.send;
-    this.#resign = hooks.resign;
-    this.#moved = hooks.moved;
-    this.#known = hooks.known;
   }
 
   /** Calls the planner. */
   start(term: Term): void {
     const { view, planner, mailbox, clock } = this.#core;
+    this.#owedSinceMs ??= clock.nowMs();
+    const abort = new AbortController();
+    this.#abort = abort;
     const cursor = view.plan.kind === 'seen' ? view.plan.plan.record.cursor : null;
     const request = {
       cursor: cursor === null ? null : bytesOfBase64(cursor),
       generation: term.generation,
-      signal: term.abort.signal,
+      signal: abort.signal,
     };
     const pause = async (): Promise<void> => {
       await nextTurn(clock);
@@ -74,19 +80,52 @@ export class Planning {
     run().then(
       (answer) => {
         mailbox.post(() => {
-          if (term.isOver) return;
+          if (term.isOver || abort.signal.aborted) return;
           this.#answer = answer;
-          this.#throws = 0;
+          this.#settled();
           this.lastError = null;
+          this.#hooks.answered();
           this.#send({ type: 'planner.returned' });
         });
       },
       (error: unknown) => {
         mailbox.post(() => {
-          if (!term.isOver) this.#threw(error);
+          if (!term.isOver && !abort.signal.aborted) this.#threw(error);
         });
       },
     );
+  }
+
+  /** For how long the planner has owed an answer, and how often it has thrown since; null when it owes none. */
+  get run(): { readonly forMs: number; readonly failures: number } | null {
+    if (this.#owedSinceMs === null) return null;
+    return { forMs: this.#core.clock.nowMs() - this.#owedSinceMs, failures: this.#throws };
+  }
+
+  /** What is wrong with the planner, as text. */
+  get complaint(): string {
+    const { forMs, failures } = this.run ?? { forMs: 0, failures: 0 };
+    const since = `the planner has given no answer for ${Math.round(forMs / 1_000)} s`;
+    return failures === 0 ? since : `${since} and failed ${failures} times`;
+  }
+
+  /** Says that the planner still owes an answer (R58). */
+  report(): void {
+    const { run, lastError: reason } = this;
+    if (run === null) return;
+    this.#core.log.warn('planner.late', this.complaint, { ...run, reason });
+    this.#core.events.emit({ type: 'plannerLate', ...run, reason });
+  }
+
+  /** Gives the run under way up: whatever it says from now on comes too late (R59). */
+  retire(): void {
+    const { planTimeoutMs } = this.#core.config;
+    this.#abort.abort();
+    this.#core.log.warn('planner.overdue', `${this.complaint}: its run is aborted`, {
+      ...this.run,
+      reason: this.lastError,
+      planTimeoutMs,
+    });
   }
 
   /** Stores the planned splits that the leader does not know, in order, some at a time. */
@@ -175,8 +214,15 @@ export class Planning {
   /** The term is over. */
   stop(): void {
     this.#answer = null;
-    this.#throws = 0;
+    this.#settled();
+    this.#abort.abort();
     this.#recreation = { count: 0, isUnderWay: false };
+  }
+
+  /** The planner owes nothing any more. */
+  #settled(): void {
+    this.#throws = 0;
+    this.#owedSinceMs = null;
   }
 
   #published(isSealed: boolean): void {
@@ -193,7 +239,7 @@ export class Planning {
     this.#core.events.emit({ type: 'plannerFailed', reason, isFatal });
     const { replanIntervalMs } = this.#core.config;
     if (isFatal) {
-      this.#resign(replanIntervalMs, `the planner failed for good: ${reason}`);
+      this.#hooks.failedForGood(`the planner failed for good: ${reason}`);
       return;
     }
     const pauseMs = Math.min(replanIntervalMs, PLANNER_PAUSE_MS * 2 ** Math.min(this.#throws, 20));
@@ -228,7 +274,7 @@ export class Planning {
     queueMicrotask(() => {
       this.#core.mailbox.post(() => {
         this.#isMoveDue = false;
-        this.#moved();
+        this.#hooks.moved();
       });
     });
   }
@@ -237,7 +283,7 @@ export class Planning {
   #alreadyThere(id: SplitId, answer: WriteAnswer & { kind: 'conflict' }): void {
     const [spec = null, split = null] = answer.found;
     if (spec !== null && split !== null) {
-      this.#known(id);
+      this.#hooks.known(id);
       return;
     }
     const { keys, warnings } = this.#core;

@@ -4,7 +4,8 @@ import type { Departure } from './departure.ts';
 import type { Core } from './link/core.ts';
 import type { JobWatches } from './link/job-watches.ts';
 import type { FailingCalls } from './link/link-health.ts';
-import type { Leadership, PlannerRun } from './leading/leadership.ts';
+import type { Leadership } from './leading/leadership.ts';
+import type { PlannerRun } from './leading/planning.ts';
 import type { Peers } from './membership/peers.ts';
 import type { Presence } from './membership/presence.ts';
 import type { Tenancies } from './holding/tenancies.ts';
@@ -55,7 +56,7 @@ export interface Status {
     readonly sealed: boolean;
     readonly planned: number;
   } | null;
-  /** What the planner of this worker has been asked and has not answered; null when it is not asked. */
+  /** The answer that the planner of this worker owes; null when it owes none. */
   readonly planner: PlannerRun | null;
   readonly isPaused: boolean;
   readonly tenancies: readonly TenancyStatus[];

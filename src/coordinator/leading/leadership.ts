@@ -11,19 +11,17 @@ import type { Change } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
 import { SessionKeeper } from '../link/session-keeper.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
-import type { Member, Peers } from '../membership/peers.ts';
-import { AwayNotes } from './away-notes.ts';
+import type { Peers } from '../membership/peers.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
 import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
 import { outlookOf } from './outlook.ts';
 import { PlannerRest } from './planner-rest.ts';
-import { Planning } from './planning.ts';
-import { ProbeSweep } from './probe-sweep.ts';
-import { SplitReader } from './split-reader.ts';
-import { Term } from './term.ts';
-import { AssignmentsWatch, TermOpening } from './term-opening.ts';
+import { Planning, planningEffects, type PlannerRun } from './planning.ts';
+import { newReign, type Reign } from './reign.ts';
+import type { Term } from './term.ts';
+import { AssignmentsWatch } from './term-opening.ts';
 
 /** What leadership asks of the rest of the worker. */
 export interface LeadershipHooks {
@@ -31,25 +29,6 @@ export interface LeadershipHooks {
   mayStand(): boolean;
   /** What others should know of this worker's planner has changed. */
   plannerFailedChanged(): void;
-}
-
-/** A run of the planner that is not answered yet. */
-export interface PlannerRun {
-  /** `prompt`, `late` or `overdue`. */
-  readonly state: string;
-  /** For how long the planner has owed an answer, in milliseconds. */
-  readonly forMs: number;
-  /** How often it has thrown since. */
-  readonly failures: number;
-}
-
-/** What belongs to one term, and ends with it. */
-interface Reign {
-  readonly term: Term;
-  readonly reader: SplitReader;
-  readonly opening: TermOpening;
-  readonly away: AwayNotes;
-  readonly sweep: ProbeSweep;
 }
 
 const LEAVING = 'the worker is leaving';
@@ -95,7 +74,7 @@ export class Leadership {
     );
     this.#election = new Election(core, this.session, {
       landed: (elected) => {
-        if (this.#chart.isIn('campaigning.standing')) this.#reign = this.#newReign(elected);
+        if (this.#chart.isIn('campaigning.standing')) this.#reign = this.#reignOf(elected);
       },
       won: () => {
         send({ type: 'election.won' });
@@ -146,9 +125,9 @@ export class Leadership {
 
   /** The planner's run that goes on now, for status; null when there is none. */
   get plannerRun(): PlannerRun | null {
-    const age = /enumerating\.(\w+)/.exec(this.#chart.state)?.[1];
-    const run = this.planning.run;
-    return age === undefined || run === null ? null : { state: age, ...run };
+    const state = /enumerating\.(\w+)/.exec(this.#chart.state)?.[1];
+    const { owed } = this.planning;
+    return state === undefined || owed === null ? null : { state, ...owed };
   }
 
   /** The term that is running; null when this worker does not lead. */
@@ -161,7 +140,7 @@ export class Leadership {
     if (this.#chart.isIn('following') || this.#chart.isIn('campaigning')) this.#look();
     const term = this.#governed;
     if (term === null) return;
-    if (this.#isPlannerOverdue) this.#giveWay();
+    if (this.plannerRun?.state === 'overdue') this.#giveWay();
     if (!term.isOver) this.#judging.advance(term);
   }
 
@@ -277,19 +256,13 @@ export class Leadership {
     if (this.#chart.state !== before) this.#core.mailbox.requestDecision();
   }
 
-  get #isPlannerOverdue(): boolean {
-    return this.#chart.state.includes('enumerating.overdue');
-  }
-
   /** The planner has had its time: leads no more, if another worker may do better (R59). */
   #giveWay(): void {
-    const { me, config } = this.#core;
-    const isBetter = ({ instance, presence }: Member): boolean =>
-      instance !== me && !presence.record.plannerFailed;
-    if (!this.#peers.members().some(isBetter)) return;
+    if (!this.#plannerRest.hasBetter(this.#peers.members())) return;
     this.#plannerRest.begin();
     const reason = `${this.planning.complaint}; another worker may try`;
-    this.#send({ type: 'term.unhealthy', reason, restMs: config.leaseDurationMs });
+    const restMs = this.#core.config.leaseDurationMs;
+    this.#send({ type: 'term.unhealthy', reason, restMs });
   }
 
   #resign(leastMs: number, reason: string): void {
@@ -343,28 +316,8 @@ export class Leadership {
             this.#send({ type: 'term.closed' });
           });
         },
-        startPlanner: forTerm((term) => {
-          this.planning.start(term);
-        }),
-        reportPlanner: (_) => {
-          this.planning.report();
-        },
-        retirePlanner: forTerm((term) => {
-          this.planning.retire();
-          this.#core.mailbox.post(() => {
-            if (term.isOver) return;
-            this.#giveWay();
-            this.#send({ type: 'planner.retry' });
-          });
-        }),
-        seedSplits: forTerm((term) => {
-          this.planning.seed(term);
-        }),
-        publishPlan: forTerm((term) => {
-          this.planning.publish(term);
-        }),
-        recreatePlan: forTerm((term) => {
-          this.planning.recreate(term);
+        ...planningEffects(this.planning, forTerm, () => {
+          this.#giveWay();
         }),
         balance: forTerm((term) => {
           this.#reign?.away.update();
@@ -389,25 +342,22 @@ export class Leadership {
     });
   }
 
-  #newReign(elected: Elected): Reign {
-    const core = this.#core;
-    const term = new Term(core, this.session, elected, {
+  #reignOf(elected: Elected): Reign {
+    const parts = { peers: this.#peers, session: this.session, watch: this.#assignments };
+    return newReign(this.#core, parts, elected, {
       guardFailed: () => {
-        const reason = 'a write found that another leads, or nobody';
-        this.#send({ type: 'term.lost', reason });
+        this.#send({ type: 'term.lost', reason: 'a write found that another leads, or nobody' });
       },
       unhealthy: (work) => {
         this.#resign(0, `${work} has failed for one lease`);
       },
+      moved: () => {
+        this.inputsChanged();
+      },
+      ready: () => {
+        this.#send({ type: 'term.ready' });
+      },
     });
-    const reader = new SplitReader(core, term, this.#peers, () => {
-      this.inputsChanged();
-    });
-    const away = new AwayNotes(core, term, this.#peers);
-    const opening = new TermOpening(core, { term, reader, away, watch: this.#assignments }, () => {
-      this.#send({ type: 'term.ready' });
-    });
-    return { term, reader, opening, away, sweep: new ProbeSweep(core, term) };
   }
 
   #openTerm(): void {

@@ -2,6 +2,7 @@
 import type { Timer } from '../../base/clock.ts';
 import { plannerRestMs } from '../../protocol/timing.ts';
 import type { Core } from '../link/core.ts';
+import type { Member } from '../membership/peers.ts';
 
 export class PlannerRest {
   readonly #core: Core;
@@ -18,6 +19,14 @@ export class PlannerRest {
 
   get isOn(): boolean {
     return this.#timer !== null;
+  }
+
+  /** Whether another of these workers should rather plan. */
+  hasBetter(members: readonly Member[]): boolean {
+    const { me } = this.#core;
+    return members.some(
+      ({ instance, presence }) => instance !== me && !presence.record.plannerFailed,
+    );
   }
 
   /** The planner of this worker has failed. */

@@ -23,6 +23,16 @@ const PLANNER_PAUSE_MS = 500;
 /** Seeds under way at once: several batches in every lane, without holding a whole plan in flight. */
 const SEEDS_IN_FLIGHT_MAX = 600;
 
+/** An answer that the planner of a leader owes. */
+export interface PlannerRun {
+  /** `prompt`; `late` once people were told; `overdue` once another worker may try. */
+  readonly state: string;
+  /** For how long it has owed it, in milliseconds. */
+  readonly forMs: number;
+  /** How often it has thrown since. */
+  readonly failures: number;
+}
+
 /** What planning asks of the leadership. */
 export interface PlanningHooks {
   readonly send: (event: LeaderEvent) => void;
@@ -96,35 +106,44 @@ export class Planning {
     );
   }
 
-  /** For how long the planner has owed an answer, and how often it has thrown since; null when it owes none. */
-  get run(): { readonly forMs: number; readonly failures: number } | null {
+  /** What the planner owes; null when it owes nothing. */
+  get owed(): Omit<PlannerRun, 'state'> | null {
     if (this.#owedSinceMs === null) return null;
     return { forMs: this.#core.clock.nowMs() - this.#owedSinceMs, failures: this.#throws };
   }
 
   /** What is wrong with the planner, as text. */
   get complaint(): string {
-    const { forMs, failures } = this.run ?? { forMs: 0, failures: 0 };
+    const { forMs, failures } = this.owed ?? { forMs: 0, failures: 0 };
     const since = `the planner has given no answer for ${Math.round(forMs / 1_000)} s`;
     return failures === 0 ? since : `${since} and failed ${failures} times`;
   }
 
   /** Says that the planner still owes an answer (R58). */
   report(): void {
-    const { run, lastError: reason } = this;
-    if (run === null) return;
-    this.#core.log.warn('planner.late', this.complaint, { ...run, reason });
-    this.#core.events.emit({ type: 'plannerLate', ...run, reason });
+    const { owed, lastError: reason } = this;
+    if (owed === null) return;
+    this.#core.log.warn('planner.late', this.complaint, { ...owed, reason });
+    this.#core.events.emit({ type: 'plannerLate', ...owed, reason });
   }
 
-  /** Gives the run under way up: whatever it says from now on comes too late (R59). */
-  retire(): void {
+  /**
+   * Gives the run under way up: whatever it says from now on comes too late (R59).
+   *
+   * @param outwaited  May end the term; if it does not, the planner is asked again.
+   */
+  retire(term: Term, outwaited: () => void): void {
     const { planTimeoutMs } = this.#core.config;
     this.#abort.abort();
     this.#core.log.warn('planner.overdue', `${this.complaint}: its run is aborted`, {
-      ...this.run,
+      ...this.owed,
       reason: this.lastError,
       planTimeoutMs,
+    });
+    this.#core.mailbox.post(() => {
+      if (term.isOver) return;
+      outwaited();
+      this.#send({ type: 'planner.retry' });
     });
   }
 
@@ -298,4 +317,32 @@ export class Planning {
     const value = planCodec.encode(record, this.#core.stamp());
     return term.put('plan', this.#core.keys.plan, value, { equals });
   }
+}
+
+/** The actions of the planning region. `outwaited`: the planner has had its time. */
+export function planningEffects(
+  planning: Planning,
+  forTerm: (act: (term: Term) => void) => () => void,
+  outwaited: () => void,
+) {
+  return {
+    startPlanner: forTerm((term) => {
+      planning.start(term);
+    }),
+    reportPlanner: (): void => {
+      planning.report();
+    },
+    retirePlanner: forTerm((term) => {
+      planning.retire(term, outwaited);
+    }),
+    seedSplits: forTerm((term) => {
+      planning.seed(term);
+    }),
+    publishPlan: forTerm((term) => {
+      planning.publish(term);
+    }),
+    recreatePlan: forTerm((term) => {
+      planning.recreate(term);
+    }),
+  };
 }

@@ -1,5 +1,5 @@
 /** What a worker knows of one split's record, and whether it may be decided on. */
-import { ABSENT, compareDecimals, maxRevision, type Revision } from '../../base/decimals.ts';
+import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { SpecRecord, SplitRecord } from '../../records/records.ts';
 
 /** How the record is known; one of these at a time. */
@@ -22,17 +22,7 @@ export class SplitKnowledge {
   spec: SpecRecord | null = null;
   /** Monotonic time of the first reading. */
   readAtMs = 0;
-  #verifiedAt: Revision = ABSENT;
   #knowing: Knowing = OUTDATED;
-
-  /** Nobody else had written the record at this revision. */
-  get verifiedAt(): Revision {
-    return maxRevision(this.#verifiedAt, this.revision);
-  }
-
-  verified(at: Revision): void {
-    this.#verifiedAt = at;
-  }
 
   /** True when it must be read. */
   get isOutdated(): boolean {

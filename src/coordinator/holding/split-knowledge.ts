@@ -1,6 +1,6 @@
 /** What a worker knows of one split's record, and whether it may be decided on. */
 import type { Clock } from '../../base/clock.ts';
-import { ABSENT, compareDecimals, maxRevision, type Revision } from '../../base/decimals.ts';
+import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { SpecRecord, SplitRecord } from '../../records/records.ts';
 
 /** How the record is known; one of these at a time. */
@@ -24,17 +24,7 @@ export class SplitKnowledge {
   /** When the record was found first as it is, by both clocks. */
   foundAtMs = 0;
   foundWallMs = 0;
-  #verifiedAt: Revision = ABSENT;
   #knowing: Knowing = OUTDATED;
-
-  /** Nobody else had written the record at this revision. */
-  get verifiedAt(): Revision {
-    return maxRevision(this.#verifiedAt, this.revision);
-  }
-
-  verified(at: Revision): void {
-    this.#verifiedAt = at;
-  }
 
   /** True when it must be read. */
   get isOutdated(): boolean {

@@ -53,7 +53,7 @@ export class Engine {
         this.#watches.start();
       },
       refuses: () => this.tenancies.refuses(),
-      plannerFailed: () => this.#leadership.plannerFailed,
+      plannerFailed: () => this.#leadership.plannerRest.isOn,
       moved: () => {
         core.mailbox.requestDecision();
       },

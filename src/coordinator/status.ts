@@ -1,4 +1,5 @@
 /** What a worker says about itself: read from the charts, JSON. */
+import type { Unplaced } from '../protocol/unplaced.ts';
 import type { Verdict } from './api/api.ts';
 import type { Departure } from './departure.ts';
 import type { Core } from './link/core.ts';
@@ -59,6 +60,8 @@ export interface Status {
   /** The answer that the planner of this worker owes; null when it owes none. */
   readonly planner: PlannerRun | null;
   readonly isPaused: boolean;
+  /** On the leader: splits that can run and nobody is named for, and why; null elsewhere, and before it has decided. */
+  readonly unplaced: Unplaced | null;
   readonly tenancies: readonly TenancyStatus[];
   readonly peers: readonly { readonly instance: string; readonly state: string }[];
   readonly lanes: readonly {
@@ -124,6 +127,7 @@ export function statusOf(parts: StatusParts): Status {
           },
     planner: leadership.plannerRun,
     isPaused: view.isPaused,
+    unplaced: leadership.unplaced,
     tenancies: [...tenancies.all()].map((tenancy) => ({
       split: tenancy.split,
       state: tenancy.chart.state,

@@ -171,9 +171,9 @@ export function nullable<T>(field: Field<T>): Field<T | null> {
   return (value) => (value === null || value === undefined ? null : field(value));
 }
 
-/** What `field` accepts; absent, as an older version leaves it, counts as `absent`. */
-export function orElse<T>(field: Field<T>, absent: T): Field<T> {
-  return (value) => (value === undefined ? absent : field(value));
+/** What `field` accepts; absent, as older versions wrote it, counts as `value`. */
+export function orElse<T>(field: Field<T>, value: T): Field<T> {
+  return (given) => (given === undefined ? value : field(given));
 }
 
 /** A list of at most `most` items. */

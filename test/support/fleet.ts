@@ -443,6 +443,9 @@ function fold(seam: SeamWorker, event: CoordinationEvent): void {
     case 'leadershipLost':
     case 'sessionLost':
     case 'plannerFailed':
+    case 'plannerLate':
+    case 'unplaced':
+    case 'placed':
       return;
   }
 }

@@ -18,6 +18,20 @@ export interface ProgressInput {
   readonly state?: Bytes | null;
 }
 
+/** What a handler wants of a split that it failed on; a plain failure when empty. */
+export interface FailOptions {
+  /** Not a failure, only later: nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+  /** Never again: the split is set aside at once, whatever `retry` says. */
+  readonly never?: boolean | undefined;
+}
+
+/** How a split is handed back. */
+export interface ReleaseOptions {
+  /** Nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+}
+
 /** One unit of work, as the planner listed it. */
 export interface Split {
   readonly id: string;
@@ -145,7 +159,16 @@ export type InformationalEvent =
       readonly failures: number;
       /** What it threw last; null when nothing. */
       readonly reason: string | null;
-    };
+    }
+  /** Told by the leader once splits have waited for a lease, and by whoever leads next again: `splits` are some of them. */
+  | {
+      readonly type: 'unplaced';
+      readonly reason: 'noRoom' | 'nobodyMay' | 'barred';
+      readonly count: number;
+      readonly splits: readonly string[];
+    }
+  /** None waits for this reason any more. */
+  | { readonly type: 'placed'; readonly reason: 'noRoom' | 'nobodyMay' | 'barred' };
 
 export type CoordinationEvent = OwnershipEvent | InformationalEvent;
 

@@ -7,6 +7,7 @@ import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
 import { hash32 } from '../../base/hash.ts';
 import type { SplitId } from '../../base/ids.ts';
+import type { Unplaced } from '../../protocol/unplaced.ts';
 import type { Change } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
 import { SessionKeeper } from '../link/session-keeper.ts';
@@ -16,7 +17,7 @@ import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
 import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
-import { outlookOf } from './outlook.ts';
+import { leaderIn, outlookOf } from './outlook.ts';
 import { PlannerRest } from './planner-rest.ts';
 import { Planning, planningEffects, type PlannerRun } from './planning.ts';
 import { newReign, type Reign } from './reign.ts';
@@ -36,12 +37,13 @@ const LEAVING = 'the worker is leaving';
 export class Leadership {
   readonly session: SessionKeeper;
   readonly planning: Planning;
+  /** Whether other workers should plan rather than this one (R59). */
+  readonly plannerRest: PlannerRest;
   readonly #core: Core;
   readonly #hooks: LeadershipHooks;
   readonly #peers: Peers;
   readonly #chart: RunningChart<LeaderEvent>;
   readonly #candidacy: Candidacy;
-  readonly #plannerRest: PlannerRest;
   readonly #election: Election;
   readonly #balancing: Balancing;
   readonly #judging: Judging;
@@ -84,16 +86,16 @@ export class Leadership {
         send({ type: 'election.lost' });
       },
     });
-    this.#plannerRest = new PlannerRest(core, () => {
+    this.plannerRest = new PlannerRest(core, () => {
       hooks.plannerFailedChanged();
     });
     this.planning = new Planning(core, {
       send,
       answered: () => {
-        this.#plannerRest.over();
+        this.plannerRest.over();
       },
       failedForGood: (reason) => {
-        this.#plannerRest.begin();
+        this.plannerRest.begin();
         this.#resign(core.config.replanIntervalMs, reason);
       },
       moved: () => {
@@ -118,9 +120,9 @@ export class Leadership {
     return this.#chart.isIn('leading');
   }
 
-  /** Other workers should plan rather than this one (R59). */
-  get plannerFailed(): boolean {
-    return this.#plannerRest.isOn;
+  /** What has no place, as a leader sees it; null when this worker does not lead, or has not decided yet. */
+  get unplaced(): Unplaced | null {
+    return this.#governed === null ? null : this.#balancing.unplaced.of(this.#governed.index);
   }
 
   /** The planner's run that goes on now, for status; null when there is none. */
@@ -237,10 +239,7 @@ export class Leadership {
     const isLed = view.leader !== null || view.isLeaderUnreadable;
     if (isLed) this.#candidacy.leaderSeen();
     if (isLed && view.leader?.record.owner !== this.#core.me) this.planning.lastError = null;
-    const { id } = this.session;
-    // A key on no session, put back by hand, is nobody's own.
-    const isOwn = id !== null && view.leader?.session === id;
-    const leader = !isLed ? 'none' : isOwn ? 'own' : 'other';
+    const leader = leaderIn(view, this.session.id);
     const sight = { mayStand: this.#hooks.mayStand(), leader, plan: view.plan.kind } as const;
     const type = outlookOf(sight, (state) => this.#chart.isIn(state));
     if (type === 'leader.absent') {
@@ -258,8 +257,8 @@ export class Leadership {
 
   /** The planner has had its time: leads no more, if another worker may do better (R59). */
   #giveWay(): void {
-    if (!this.#plannerRest.hasBetter(this.#peers.members())) return;
-    this.#plannerRest.begin();
+    if (!this.plannerRest.hasBetter(this.#peers.members())) return;
+    this.plannerRest.begin();
     const reason = `${this.planning.complaint}; another worker may try`;
     const restMs = this.#core.config.leaseDurationMs;
     this.#send({ type: 'term.unhealthy', reason, restMs });
@@ -321,7 +320,7 @@ export class Leadership {
         }),
         balance: forTerm((term) => {
           this.#reign?.away.update();
-          this.#balancing.balance(term);
+          this.#balancing.balance(term, this.#reign!.failures);
         }),
         readSplits: forTerm((term) => {
           this.#judging.read(term);

@@ -4,6 +4,7 @@ import type { SessionKeeper } from '../link/session-keeper.ts';
 import type { Peers } from '../membership/peers.ts';
 import { AwayNotes } from './away-notes.ts';
 import type { Elected } from './election.ts';
+import { FailureWatch } from './failure-watch.ts';
 import { ProbeSweep } from './probe-sweep.ts';
 import { SplitReader } from './split-reader.ts';
 import { Term, type TermHooks } from './term.ts';
@@ -13,6 +14,7 @@ import { type AssignmentsWatch, TermOpening } from './term-opening.ts';
 export interface Reign {
   readonly term: Term;
   readonly reader: SplitReader;
+  readonly failures: FailureWatch;
   readonly opening: TermOpening;
   readonly away: AwayNotes;
   readonly sweep: ProbeSweep;
@@ -38,12 +40,13 @@ export function newReign(
   hooks: ReignHooks,
 ): Reign {
   const term = new Term(core, session, elected, hooks);
-  const reader = new SplitReader(core, term, peers, () => {
+  const failures = new FailureWatch(core, peers, term.index);
+  const reader = new SplitReader(core, { term, peers, failures }, () => {
     hooks.moved();
   });
   const away = new AwayNotes(core, term, peers);
   const opening = new TermOpening(core, { term, reader, away, watch }, () => {
     hooks.ready();
   });
-  return { term, reader, opening, away, sweep: new ProbeSweep(core, term) };
+  return { term, reader, failures, opening, away, sweep: new ProbeSweep(core, term) };
 }

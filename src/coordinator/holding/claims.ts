@@ -6,7 +6,7 @@
 import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { hasJustFailed, restEndsAtMs, restOf } from '../../protocol/faults/failures.ts';
-import { crashLoopOf, isSuspect, trialAgeMs } from '../../protocol/faults/suspicion.ts';
+import { crashLoopOf, isSuspect, survivalMs, trialAgeMs } from '../../protocol/faults/suspicion.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -106,7 +106,15 @@ export class Claims {
     return this.#tried;
   }
 
-  /** The split got further; a suspect makes room for the next one by it. */
+  /** A suspect that is in hand for longer than what was lost with it has not killed its process (R48). */
+  #tryOut(tenancy: Tenancy, { epoch, suspicion }: SplitRecord): void {
+    if (!isSuspect(suspicion)) return;
+    this.#core.after(survivalMs(suspicion!), () => {
+      if (tenancy.epoch === epoch && !tenancy.chart.hasEnded) tenancy.survived();
+    });
+  }
+
+  /** The split got further, or was cleared; a suspect makes room for the next one by it. */
   progressed(tenancy: Tenancy): void {
     if (tenancy === this.#tried && this.#onTrial() === null) this.#core.mailbox.requestDecision();
   }
@@ -406,6 +414,7 @@ export class Claims {
     if (isOurs && session.isValid()) {
       tenancy.began(sent.record, revision, sent.session, sent.restedMs);
       tenancy.send({ type: 'claim.won' });
+      this.#tryOut(tenancy, sent.record);
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);
       tenancy.send({ type: 'claim.lost' });

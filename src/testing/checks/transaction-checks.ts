@@ -164,6 +164,7 @@ export class TransactionChecker {
     const tried = `${group.root} ${version.id}`;
     if (record.owner === null || !isSuspect(record.suspicion)) this.#tried.delete(tried);
     else if (name === 'claim') {
+      this.#tried.delete(tried);
       yield* this.#trialProblems(group.root, record);
       this.#tried.set(tried, { nonce: record.nonce, root: group.root });
     }

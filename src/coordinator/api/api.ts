@@ -82,7 +82,10 @@ export interface PlanAnswer {
  *
  * An ordinary throw is retried with back-off. A planner that has not answered for `planTimeoutMs`, or has failed for two
  * minutes, is aborted: another worker leads and asks its own planner, if there is one whose planner has not failed; else it
- * is asked again, with twice the time. A `fatalPlannerError` makes this worker give leadership up at once.
+ * is asked again, with twice the time. A `fatalPlannerError`
+ * makes this worker give leadership up at once,
+ * and so does an answer that breaks the limits; while nothing of the job is stored yet, such an answer ends this worker: `run()` and
+ * `verdict()` reject with its `E_PLAN_INVALID`.
  */
 export interface Planner {
   /** What the plan depends on, from configuration alone: equal on every worker of the job, not empty. */

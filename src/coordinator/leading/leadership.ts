@@ -264,8 +264,7 @@ export class Leadership {
     if (!this.plannerRest.hasBetter(this.#peers.members())) return;
     this.plannerRest.begin();
     const reason = `${this.planning.complaint}; another worker may try`;
-    const restMs = this.#core.config.leaseDurationMs;
-    this.#send({ type: 'term.unhealthy', reason, restMs });
+    this.#send({ type: 'term.unhealthy', reason, restMs: this.#core.config.leaseDurationMs });
   }
 
   #resign(leastMs: number, reason: string): void {

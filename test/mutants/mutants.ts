@@ -436,34 +436,4 @@ export const MUTANTS: readonly Mutant[] = [
       "    if (text === '') log.warn('peer.vanished', text);\n",
     ]),
   ),
-  shownBy(
-    'test/coordinator/link/shared-probe',
-    one('each worker of a process tries the store by itself', 'R5', PROBE, [
-      'known.set(prefix, probing);',
-      "known.set('', probing);",
-    ]),
-  ),
-  shownBy(
-    'test/base/deadline',
-    one('a blocked loop gives up what has arrived', 'R10', 'src/base/deadline.ts', [
-      'if (lateMs <= LATE_MS_MAX) {',
-      'if (lateMs <= Infinity) {',
-    ]),
-  ),
-  shownBy(
-    'test/etcd/store/shared-reads',
-    one('reads that may wait travel alone', 'R24', 'src/store/etcd/shared-reads.ts', [
-      'if (others.length === 0) first.resolve(this.#alone(first));',
-      'if (first) for (const one of together) one.resolve(this.#alone(one));',
-    ]),
-  ),
-  shownBy(
-    'test/etcd/store/proxies',
-    one(
-      'a proxy of the environment lies before every endpoint',
-      'R46',
-      'src/store/etcd/connections.ts',
-      ['[PROXY_OPTION]: usesProxy ? 1 : 0,', '[PROXY_OPTION]: 1,'],
-    ),
-  ),
 ];

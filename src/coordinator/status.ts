@@ -71,6 +71,7 @@ export function statusOf(parts: StatusParts): Status {
     verdict: parts.verdict,
     lastError: parts.fatalError ?? leadership.plannerError,
     chartEvents: core.charts.eventCount,
+    listenerErrors: core.events.errors,
     requestsInFlight: core.gate.inFlight,
   };
 }

@@ -72,6 +72,8 @@ export interface Status {
   readonly lastError: string | null;
   /** Events that the charts of this worker have handled. */
   readonly chartEvents: number;
+  /** How often a listener has thrown, or rejected. */
+  readonly listenerErrors: number;
   /** Store calls that are not answered yet. */
   readonly requestsInFlight: number;
 }

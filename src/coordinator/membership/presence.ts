@@ -212,7 +212,8 @@ export class Presence {
     const step = {};
     this.#step = step;
     const { mailbox } = this.#core;
-    work().then(
+    mailbox.hear(
+      work(),
       (value) => {
         mailbox.post(() => {
           if (this.#step === step) done(value);

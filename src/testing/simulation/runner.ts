@@ -1,6 +1,6 @@
 /** Runs one scenario: first the faults, then the calm, then the end; and looks at all of it. */
 import { checkRun } from '../checks/run-checks.ts';
-import { heal, perform } from './acts.ts';
+import { heal, perform } from './acts/acts.ts';
 import { configOf, hasVerdict, quietMs, restMs, settleBoundMs, unowned } from './liveness.ts';
 import type { Program } from './program.ts';
 import { Progress } from './progress.ts';

@@ -11,9 +11,9 @@ import {
 } from './acts-on-calls.ts';
 import { deleteKey, revokeSession, rewrite, sessionOf } from './acts-on-keys.ts';
 import { outage } from './acts-on-store.ts';
-import type { Act, ActOf } from './scenario.ts';
-import type { SimulatedProcess } from './simulated-process.ts';
-import type { World } from './world.ts';
+import type { Act, ActOf } from '../scenario.ts';
+import type { SimulatedProcess } from '../simulated-process.ts';
+import type { World } from '../world.ts';
 
 /** Carries one act out. What strikes nothing is not counted. */
 export function perform(world: World, act: Act): void {

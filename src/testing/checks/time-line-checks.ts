@@ -61,7 +61,7 @@ export class TimeLineChecker {
 
   constructor(promises: Promises) {
     this.#processes = new ProcessChecker(promises);
-    this.#setAside = new SetAsideChecker(promises);
+    this.#setAside = new SetAsideChecker(promises, this.#processes);
   }
 
   /** What is wrong with the writes of one revision. */
@@ -183,6 +183,7 @@ export class TimeLineChecker {
   /** Two handlers of one split at once (invariant 3). */
   *#overlap(other: TenancyState, tenancy: TenancyState, what: string): Iterable<Broken> {
     if (other.process === tenancy.process) {
+      if (this.#processes.get(tenancy.process).isHeedless) return;
       yield broken('twin handlers', `${what} while its handler of epoch ${other.epoch} still runs`);
       return;
     }
@@ -245,7 +246,7 @@ export class TimeLineChecker {
   *#accepted(happening: HappeningOf<'accepted'>): Iterable<Broken> {
     const { split, epoch, life, process } = this.#tenancies[happening.tenancy]!;
     const what = `a ${happening.what} of ${split} at epoch ${epoch}`;
-    if (happening.isLate) yield broken('late', `${what} was accepted after the loss`);
+    if (happening.isLate) yield broken('late', `${what} was accepted after the end of its tenancy`);
     const { nonce } = this.#processes.get(process);
     // Accepted by the store that it was claimed in, or by one that was restored with it.
     const states = this.#statesSince(life, `${split} ${epoch}`).filter(

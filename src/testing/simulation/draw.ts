@@ -4,6 +4,8 @@ import { type Random, seededRandom } from '../../base/random.ts';
 import { drawActs } from './acts/draw-acts.ts';
 import type {
   Act,
+  Embedding,
+  Listeners,
   Misdeed,
   PlannerRun,
   Scenario,
@@ -11,6 +13,7 @@ import type {
   ScenarioWorker,
 } from './scenario.ts';
 import { Draw } from './shapes.ts';
+import { THROWN_NAMES } from './services/thrown.ts';
 
 /** `full`: at least 200 faults strike. `small`: a quarter of that, for tests that have to be quick. */
 export type ScenarioSize = 'full' | 'small';
@@ -50,6 +53,8 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     forMs: durationMs,
     afterMs: draw.whole(0, 200),
   };
+  // Now and then much of the work is not ready for long, and what is ready must not wait for it.
+  const notReady = draw.chance(0.15) ? 0.5 : 0.02;
   const acts = drawActs(random, { workers: workers.length, durationMs, leaseDurationMs });
   return {
     seed,
@@ -69,7 +74,12 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     planRuns: draw.chance(0.6) ? 1 : draw.whole(2, 4),
     planner: draw.some(0, 3, () => drawPlannerRun(draw, leaseDurationMs)),
     splits: draw.times(count, (index) =>
-      drawSplit(draw, `s${index}`, { busyMs, leaseDurationMs, poison: isSoonDone ? 0.2 : 0.04 }),
+      drawSplit(draw, `s${index}`, {
+        busyMs,
+        leaseDurationMs,
+        poison: isSoonDone ? 0.2 : 0.06,
+        notReady,
+      }),
     ),
     durationMs,
     splitMs: 0,
@@ -82,6 +92,8 @@ function drawWorkers(draw: Draw): ScenarioWorker[] {
   const areSkewed = draw.chance(0.3);
   return draw.times(draw.whole(3, 7), (index) => ({
     id: `w${index}`,
+    embedding: draw.pick(EMBEDDINGS),
+    listeners: draw.pick(LISTENERS),
     maxInFlight: index > 0 && draw.chance(0.1) ? 0 : draw.whole(2, 12),
     startAtMs: draw.chance(0.7) ? draw.whole(0, 200) : draw.whole(0, 8_000),
     // R10 takes clocks to run at about one rate; its margin is 5 %.
@@ -89,6 +101,9 @@ function drawWorkers(draw: Draw): ScenarioWorker[] {
     wallOffsetMs: areSkewed ? draw.whole(-600_000, 600_000) : 0,
   }));
 }
+
+const EMBEDDINGS: readonly Embedding[] = ['run', 'run', 'grants', 'seam', 'seam', 'heedlessSeam'];
+const LISTENERS: readonly Listeners[] = ['quiet', 'throw', 'reject'];
 
 function drawPlannerRun(draw: Draw, leaseMs: number): PlannerRun {
   return {
@@ -101,11 +116,16 @@ function drawPlannerRun(draw: Draw, leaseMs: number): PlannerRun {
 function drawSplit(
   draw: Draw,
   id: string,
-  bounds: { readonly busyMs: number; readonly leaseDurationMs: number; readonly poison: number },
+  bounds: {
+    readonly busyMs: number;
+    readonly leaseDurationMs: number;
+    readonly poison: number;
+    readonly notReady: number;
+  },
 ): ScenarioSplit {
   const stepMs = draw.whole(300, 2_500);
   const { busyMs, leaseDurationMs } = bounds;
-  const poison = draw.chance(bounds.poison) ? draw.pick(['throws', 'kills'] as const) : 'none';
+  const poison = draw.chance(bounds.poison) ? draw.pick(POISONS) : 'none';
   return {
     id,
     weight: draw.chance(0.5) ? 1 : draw.whole(1, 100),
@@ -113,27 +133,38 @@ function drawSplit(
     stepMs,
     drainMs: draw.chance(0.7) ? 0 : draw.whole(1, 3 * leaseDurationMs),
     poison,
+    notReady: draw.chance(bounds.notReady)
+      ? {
+          untilMs: draw.chance(0.5) ? 0 : draw.whole(0, 8 * leaseDurationMs),
+          restMs: draw.chance(0.5) ? null : draw.whole(0, 2 * leaseDurationMs),
+        }
+      : null,
     misdeeds: draw.chance(0.35) ? draw.some(1, 3, () => drawMisdeed(draw, leaseDurationMs)) : [],
   };
 }
 
+const POISONS = ['throws', 'throws', 'kills', 'kills', 'killsLater'] as const;
+
 function drawMisdeed(draw: Draw, leaseMs: number): Misdeed {
   return {
-    do: draw.pick(MISDEEDS),
+    do: draw.weighted(MISDEEDS),
     afterSteps: draw.whole(0, 6),
     forMs: draw.whole(1, 3 * leaseMs),
+    thrown: draw.pick(THROWN_NAMES),
   };
 }
 
-const MISDEEDS: readonly Misdeed['do'][] = [
-  'throw',
-  'return',
-  'giveUp',
-  'stall',
-  'stall',
-  'block',
-  'deaf',
-  'deaf',
-  'fallBack',
-  'kill',
-];
+/** What handlers do wrong, and how often beside the others. */
+const MISDEEDS: Readonly<Record<Misdeed['do'], number>> = {
+  throw: 2,
+  return: 1,
+  giveUp: 1,
+  stall: 2,
+  block: 1,
+  deaf: 2,
+  fallBack: 0.5,
+  outOfOrder: 0.5,
+  kill: 1,
+  failAndLinger: 0.5,
+  giveUpAndLinger: 0.5,
+};

@@ -22,7 +22,8 @@ export function configOf(scenario: Pick<Scenario, 'config'>): WorkerConfig {
 /**
  * The longest that a fleet without faults may take to its verdict, or to where nothing moves, in milliseconds.
  *
- * To rest it may take {@link restMs} more. A sum of everything that can stand in the way one after the other: what handlers and planners still do; leases of the
+ * To rest it may take {@link restMs} more. A sum of everything that can stand in the way one after the other: what handlers and planners still do; what is
+ * not ready yet; leases of the
  * dead; leaders that resigned and may not stand (ten leases) and workers barred for a split (ten leases); the rebalance
  * delay; a drain that is cancelled and forced; two replans; two reconciles; and for each wave of splits through the lanes
  * every attempt with its pause and its work.
@@ -41,8 +42,15 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
       stepMs + drainMs + Math.max(0, ...misdeeds.map(({ forMs }) => forMs)),
     ]),
   );
+  const notReadyMs = Math.max(
+    0,
+    ...scenario.splits.map(({ notReady }) =>
+      notReady === null ? 0 : notReady.untilMs + (notReady.restMs ?? 0) + leaseMs,
+    ),
+  );
   const sumMs =
     longestMs +
+    notReadyMs +
     22 * leaseMs +
     2 * config.rebalanceDelayMs +
     2 * config.drainDeadlineMs +

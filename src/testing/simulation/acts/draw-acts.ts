@@ -53,13 +53,12 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
     case 'sessionsApart':
       return drawLongAct(draw, kind, { atMs, worker, forMs, leaseMs });
     case 'crash':
-      return {
-        atMs,
-        do: kind,
-        worker,
-        restartAfterMs: draw.chance(0.92) ? draw.whole(10, 1.5 * leaseMs) : null,
-        as: draw.pick(['same', 'same', 'other']),
-      };
+    case 'crashLoop':
+      return drawDeath(draw, kind, { atMs, worker, forMs, leaseMs });
+    case 'downstream':
+      return { atMs, do: kind, of: draw.pick(['all', 'all', 'half']), forMs };
+    case 'sickHost':
+      return { atMs, do: kind, worker, forMs };
     case 'stop':
       return { atMs, do: kind, worker, restartAfterMs: draw.whole(10, 2 * leaseMs) };
     case 'freeze':
@@ -99,6 +98,32 @@ function drawAct(draw: Draw, bounds: ActBounds, kind: ActKind): Act {
     case 'drain':
       return { atMs, do: kind, worker, forMs: 3 * forMs };
   }
+}
+
+/** What ends processes. */
+function drawDeath(
+  draw: Draw,
+  kind: 'crash' | 'crashLoop',
+  { atMs, worker, leaseMs }: DrawnSpan,
+): Act {
+  if (kind === 'crash') {
+    return {
+      atMs,
+      do: kind,
+      worker,
+      restartAfterMs: draw.chance(0.92) ? draw.whole(10, 1.5 * leaseMs) : null,
+      as: draw.pick(['same', 'same', 'other']),
+    };
+  }
+  return {
+    atMs,
+    do: kind,
+    worker,
+    lives: draw.whole(3, 7),
+    lifeMs: draw.whole(200, 0.6 * leaseMs),
+    restartAfterMs: draw.whole(10, 500),
+    as: draw.pick(['same', 'other']),
+  };
 }
 
 /** What happens between a worker and the store. */

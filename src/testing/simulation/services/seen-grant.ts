@@ -1,8 +1,8 @@
 /** The grant that a simulated handler works with. */
-import { isLeaseholdError, messageOf } from '../../base/errors.ts';
-import type { Progress, ProgressInput } from '../../coordinator/api/api.ts';
-import type { Grant } from '../../driver/grant.ts';
-import type { Recorder } from '../checks/time-line.ts';
+import { isLeaseholdError, messageOf } from '../../../base/errors.ts';
+import type { Progress, ProgressInput } from '../../../coordinator/api/api.ts';
+import type { Grant } from '../../../driver/grant.ts';
+import type { Recorder } from '../../checks/time-line.ts';
 
 /** A grant whose every request is on the time line. */
 export class SeenGrant implements Grant {
@@ -14,6 +14,8 @@ export class SeenGrant implements Grant {
   readonly progress: Progress | null;
   readonly lost: AbortSignal;
   readonly draining: Grant['draining'];
+  /** It was ended by its handler, and the end was accepted. */
+  #hasEnded = false;
 
   constructor(grant: Grant, tenancy: number, recorder: Recorder) {
     this.#grant = grant;
@@ -42,6 +44,10 @@ export class SeenGrant implements Grant {
     return this.#ask('release', undefined, () => this.#grant.release());
   }
 
+  finished(): Promise<void> {
+    return this.#grant.finished();
+  }
+
   async #ask(
     what: 'commit' | 'complete' | 'fail' | 'release',
     progress: ProgressInput | undefined,
@@ -50,7 +56,7 @@ export class SeenGrant implements Grant {
     const recorder = this.#recorder;
     const tenancy = this.#tenancy;
     const watermark = progress === undefined ? null : String(progress.watermark);
-    const isLate = this.lost.aborted;
+    const isLate = this.lost.aborted || this.#hasEnded;
     recorder.note({ kind: 'asked', tenancy, what, watermark });
     try {
       await ask();
@@ -59,6 +65,7 @@ export class SeenGrant implements Grant {
       recorder.note({ kind: 'refused', tenancy, what, code });
       throw error;
     }
+    if (what !== 'commit') this.#hasEnded = true;
     recorder.note({ kind: 'accepted', tenancy, what, watermark, isLate });
   }
 }

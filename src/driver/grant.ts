@@ -1,6 +1,13 @@
 /** One split in the hands of the service: what its handler reads, and everything it may say. */
 import { fencedError } from '../coordinator/api/fenced-error.ts';
-import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api/api.ts';
+import type {
+  FailOptions,
+  Progress,
+  ProgressInput,
+  ReleaseOptions,
+  RevokeReason,
+  Split,
+} from '../coordinator/api/api.ts';
 import type { SplitCoordinator } from '../coordinator/coordinator.ts';
 
 /** Whether the split is asked back; a request may be withdrawn again. */
@@ -27,10 +34,13 @@ export interface Grant {
   commit(progress: ProgressInput): Promise<void>;
   /** Ends the split for good, with a last progress if given. */
   complete(progress?: ProgressInput): Promise<void>;
-  /** Ends the tenancy as failed: an attempt is spent. */
-  fail(reason: string): Promise<void>;
-  /** Hands the split back; unasked, it is not taken again for one lease. */
-  release(): Promise<void>;
+  /** Ends the tenancy as failed; see `SplitCoordinator.fail`. */
+  fail(reason: string, options?: FailOptions): Promise<void>;
+  /**
+   * Hands the split back. Unasked, it rests: nobody takes it for `afterMs`, one lease when absent, and others go first. Asked
+   * back, it rests only when `afterMs` is given.
+   */
+  release(options?: ReleaseOptions): Promise<void>;
 }
 
 type GrantEnd = 'open' | 'ended' | 'lost';
@@ -89,16 +99,17 @@ export class OpenGrant implements Grant {
     return this.#ended(this.#coordinator.complete(this.split.id, progress ?? null, this.epoch));
   }
 
-  fail(reason: string): Promise<void> {
+  fail(reason: string, options?: FailOptions): Promise<void> {
     if (this.isLost) return this.#refuse();
-    return this.#ended(this.#coordinator.fail(this.split.id, reason, this.epoch));
+    return this.#ended(this.#coordinator.fail(this.split.id, reason, this.epoch, options));
   }
 
-  release(): Promise<void> {
+  release(options: ReleaseOptions = {}): Promise<void> {
     if (this.isLost) return this.#refuse();
-    const released = this.#hasBeenRequested
+    const isPlain = this.#hasBeenRequested && options.afterMs === undefined;
+    const released = isPlain
       ? this.#coordinator.releaseDrained([this.split.id], this.epoch)
-      : this.#coordinator.giveUp(this.split.id, this.epoch);
+      : this.#coordinator.giveUp(this.split.id, this.epoch, options);
     return this.#ended(released);
   }
 

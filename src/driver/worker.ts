@@ -11,6 +11,7 @@ import type { CoordinatorOptions } from '../coordinator/api/options.ts';
 import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
 import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
+import { retryWishOf } from './retry-errors.ts';
 
 /** What a worker is made from. */
 export type WorkerOptions = CoordinatorOptions;
@@ -216,7 +217,7 @@ class DrivenWorker implements Worker {
       return;
     }
     this.#logger.warn({ event: 'handler.threw', ...fields }, 'a handler threw; the tenancy failed');
-    await grant.fail(messageOf(error)).catch((refused: unknown) => {
+    await grant.fail(messageOf(error), retryWishOf(error)).catch((refused: unknown) => {
       // Fenced meanwhile: whoever owns the split now decides.
       if (!isLeaseholdError(refused)) throw refused;
     });

@@ -171,6 +171,11 @@ export function nullable<T>(field: Field<T>): Field<T | null> {
   return (value) => (value === null || value === undefined ? null : field(value));
 }
 
+/** What `field` accepts; absent, as older versions wrote it, counts as `value`. */
+export function orElse<T>(field: Field<T>, value: T): Field<T> {
+  return (given) => (given === undefined ? value : field(given));
+}
+
 /** A list of at most `most` items. */
 export function list<T>(field: Field<T>, most: number): Field<readonly T[]> {
   return (value) => {

@@ -122,13 +122,14 @@ class InMemoryStore implements MemoryStore {
       `a page of ${limit} entries: 1 to ${PAGE_ENTRIES_MAX}`,
     );
     const history = this.#history;
-    const { atRevision, after, keysOnly = false, minModRevision = '0' } = read;
+    const { atRevision, after, keysOnly = false, minModRevision = '0', known } = read;
     const at = atRevision === undefined ? history.number : numberOf(atRevision);
     if (at < history.compacted || at > history.number) {
       return { kind: 'compacted', revision: history.revision };
     }
     const modifiedSince = Number(minModRevision);
-    const page = history.page(range, { at, limit, after, keysOnly, modifiedSince });
+    const named = 'keys' in range ? known : undefined;
+    const page = history.page(range, { at, limit, after, keysOnly, modifiedSince, known: named });
     if (isTooLarge(page.entries)) return { kind: 'tooLarge' };
     const count = history.count(range, at, after);
     return { kind: 'page', ...page, count, revision: revisionOf(at) };
@@ -218,7 +219,7 @@ class InMemoryStore implements MemoryStore {
   }
 
   dump(prefix = ''): readonly Entry[] {
-    const all = { at: undefined, limit: Infinity, after: undefined };
+    const all = { at: undefined, limit: Infinity, after: undefined, known: undefined };
     return this.#history.page({ prefix }, { ...all, keysOnly: false, modifiedSince: 0 }).entries;
   }
 

@@ -92,6 +92,11 @@ export interface ReadOptions {
   readonly keysOnly?: boolean;
   /** Only entries last written at this revision or after it. The answer is small then, not the work: etcd looks at all. */
   readonly minModRevision?: Revision;
+  /**
+   * Of keys asked for by name: leave out those whose last write is the one given here. When that is all of them, request and
+   * answer are as small as can be.
+   */
+  readonly known?: ReadonlyMap<Key, Revision>;
 }
 
 /** One page, at one revision, ordered by key. */
@@ -100,7 +105,7 @@ export type ReadOutcome =
       readonly kind: 'page';
       readonly entries: readonly Entry[];
       readonly more: boolean;
-      /** Keys in the range, `after` the given one, whatever `limit` and `minModRevision` leave out. */
+      /** Keys in the range, `after` the given one, whatever `limit`, `minModRevision` and `known` leave out. */
       readonly count: number;
       readonly revision: Revision;
     }

@@ -93,6 +93,8 @@ export interface ReadKeysOptions extends CallOptions {
   readonly keysOnly?: boolean;
   /** Only entries last written at this revision or after it. */
   readonly minModRevision?: Revision;
+  /** Leave out those whose last write is the one given here. */
+  readonly known?: ReadonlyMap<Key, Revision>;
 }
 
 /** Keys read by name, by key. */

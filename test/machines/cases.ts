@@ -44,7 +44,6 @@ const tenancy: Payloads<TenancyEvent> = {
   'progress.landed': [{}],
   'ending.sent': [{}],
   'ending.unanswered': [{}],
-  'ending.landed': [{ quarantined: false }, { quarantined: true }],
   'ending.refused': [{}],
   'tenancy.fenced': [{}],
   'tenancy.starved': [{}],

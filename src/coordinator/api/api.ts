@@ -18,6 +18,20 @@ export interface ProgressInput {
   readonly state?: Bytes | null;
 }
 
+/** What a handler wants of a split that it failed on; a plain failure when empty. */
+export interface FailOptions {
+  /** Not a failure, only later: nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+  /** Never again: the split is set aside at once, whatever `retry` says. */
+  readonly never?: boolean | undefined;
+}
+
+/** How a split is handed back. */
+export interface ReleaseOptions {
+  /** Nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+}
+
 /** One unit of work, as the planner listed it. */
 export interface Split {
   readonly id: string;

@@ -1,5 +1,5 @@
 /** Owners look after themselves: what their records say now, read at each reconcile (R39). */
-import { compareDecimals, minRevision, nextRevision, type Revision } from '../../base/decimals.ts';
+import { compareDecimals } from '../../base/decimals.ts';
 import { isLeaseholdError } from '../../base/errors.ts';
 import { splitCodec } from '../../records/records.ts';
 import type { Entry } from '../../store/port.ts';
@@ -21,29 +21,19 @@ export function checkOwnRecords(
     // The next reconcile looks again.
     if (!isLeaseholdError(error)) core.bug(error);
   };
-  const names = held.map(({ split }) => keys.split(split));
-  const minModRevision = nextRevision(oldestOf(held));
-  gate.readKeys(names, { keysOnly: true, minModRevision }).then(({ entries, count, revision }) => {
+  const known = new Map(held.map(({ split, known }) => [keys.split(split), known.revision]));
+  gate.readKeys([...known.keys()], { keysOnly: true, known }).then(({ entries, count }) => {
     mailbox.post(() => {
       // One that was deleted is not listed, and missed in the count.
-      const isComplete = count === names.length;
-      const written = held.filter(({ split, known }) => {
-        const entry = entries.get(keys.split(split));
+      const isComplete = count === known.size;
+      const written = held.filter((tenancy) => {
+        const entry = entries.get(keys.split(tenancy.split));
         if (entry === undefined) return !isComplete;
-        return compareDecimals(entry.modRevision, known.revision) > 0;
+        return compareDecimals(entry.modRevision, tenancy.known.revision) > 0;
       });
-      const isWritten = new Set(written);
-      for (const tenancy of held) {
-        if (!isWritten.has(tenancy)) tenancy.known.verified(revision);
-      }
       readThem(core, written, fence, failed);
     });
   }, failed);
-}
-
-/** Everything was known of all of them at this revision. */
-function oldestOf(held: readonly Tenancy[]): Revision {
-  return held.map(({ known }) => known.verifiedAt).reduce(minRevision);
 }
 
 function readThem(

@@ -1,7 +1,4 @@
-/**
- * Splits this worker cannot take now: a handler of an earlier tenancy still runs in this process (R27), or its own source
- * gave the split back unasked a moment ago (R40).
- */
+/** Splits this worker cannot take now: a handler of an earlier tenancy still runs in this process (R27). */
 import type { SplitId } from '../../base/ids.ts';
 import type { Core } from '../link/core.ts';
 
@@ -10,7 +7,6 @@ export class RefusedSplits {
   /** Told when the list changed: the presence says it. */
   readonly #changed: () => void;
   readonly #oldHandlers = new Map<SplitId, number>();
-  readonly #untilMs = new Map<SplitId, number>();
 
   constructor(core: Core, changed: () => void) {
     this.#core = core;
@@ -18,18 +14,11 @@ export class RefusedSplits {
   }
 
   has(split: SplitId): boolean {
-    return this.#oldHandlers.has(split) || this.#untilMs.has(split);
+    return this.#oldHandlers.has(split);
   }
 
   list(): SplitId[] {
-    return [...new Set([...this.#oldHandlers.keys(), ...this.#untilMs.keys()])].sort();
-  }
-
-  /** The source gave the split back unasked: it is refused for one lease. */
-  givenUp(split: SplitId): void {
-    const { clock, config } = this.#core;
-    this.#untilMs.set(split, clock.nowMs() + config.leaseDurationMs);
-    this.#changed();
+    return [...this.#oldHandlers.keys()].sort();
   }
 
   /** A handler of a tenancy that is over still runs. */
@@ -45,13 +34,5 @@ export class RefusedSplits {
     this.#oldHandlers.delete(split);
     this.#changed();
     return this.#core.clock.nowMs() - sinceMs > this.#core.config.opTimeoutMs;
-  }
-
-  /** Forgets what is refused no longer. */
-  expire(): void {
-    const nowMs = this.#core.clock.nowMs();
-    const before = this.#untilMs.size;
-    for (const [split, untilMs] of this.#untilMs) if (untilMs <= nowMs) this.#untilMs.delete(split);
-    if (this.#untilMs.size !== before) this.#changed();
   }
 }

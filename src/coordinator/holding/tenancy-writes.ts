@@ -1,6 +1,11 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
 import type { LeaseholdError } from '../../base/errors.ts';
-import type { Ending, Progress } from '../../protocol/tenancy-records.ts';
+import type {
+  Ending,
+  FailureFacts,
+  FailureWish,
+  Progress,
+} from '../../protocol/tenancy-records.ts';
 import type { Stamp } from '../../records/codec.ts';
 import type { SplitRecord } from '../../records/records.ts';
 
@@ -16,11 +21,20 @@ export interface PendingCommit {
   readonly waiters: Waiter[];
 }
 
+/** How the source wants a tenancy to end. */
+export interface EndingWish extends FailureWish {
+  readonly progress?: Progress | null;
+  readonly reason?: string;
+}
+
 /** What the last write does, and who waits for it. */
 export interface EndingRequest {
   readonly kind: Ending;
   readonly progress: Progress | null;
   readonly reason: string;
+  readonly wish: FailureWish;
+  /** As they were when the end was decided, however often it is written. */
+  readonly facts: FailureFacts;
   readonly waiters: Waiter[];
 }
 

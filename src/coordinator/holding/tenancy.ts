@@ -18,7 +18,9 @@ import {
   committedRecord,
   compareWatermarks,
   endedRecord,
+  type FailureFacts,
   type Progress,
+  type TenancySpan,
   withState,
 } from '../../protocol/tenancy-records.ts';
 import { progressTxn } from '../../protocol/transactions.ts';
@@ -31,6 +33,7 @@ import { fencedError } from '../api/fenced-error.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
+  type EndingWish,
   merged,
   type PendingCommit,
   type SentWrite,
@@ -48,6 +51,15 @@ type Line =
 const IDLE: Line = { kind: 'idle' };
 const QUEUED: Line = { kind: 'queued' };
 
+/** What a tenancy tells its owner. */
+export interface TenancyHooks {
+  ended(tenancy: Tenancy): void;
+  /** It got further, or to its end. */
+  progressed(tenancy: Tenancy): void;
+  /** It is about to fail; true when another split bears witness that this one alone does (R31). */
+  failing(tenancy: Tenancy, sinceMs: number): boolean;
+}
+
 export class Tenancy {
   readonly split: SplitId;
   /** Of the split's record. */
@@ -55,7 +67,7 @@ export class Tenancy {
   /** What is known of the split. */
   readonly known = new SplitKnowledge();
   readonly #core: Core;
-  readonly #onEnded: (tenancy: Tenancy) => void;
+  readonly #hooks: TenancyHooks;
   chart!: RunningChart<TenancyEvent, TenancyContext>;
 
   /** The epoch of this tenancy; null before a claim was won. */
@@ -65,20 +77,23 @@ export class Tenancy {
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
+  #beganAtMs = 0;
+  /** How long the split had rested for a failure before it was claimed. */
+  #restedMs = 0;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #line: Line = IDLE;
   readonly #item: WriteItem;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
-  #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
+  #wish: { ending: EndingWish; waiter: Waiter } | null = null;
   #ending: EndingRequest | null = null;
 
-  constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
+  constructor(core: Core, split: SplitId, hooks: TenancyHooks) {
     this.#core = core;
     this.split = split;
     this.key = core.keys.split(split);
-    this.#onEnded = onEnded;
+    this.#hooks = hooks;
     this.#item = {
       name: 'progress',
       isSessionBound: false,
@@ -105,12 +120,14 @@ export class Tenancy {
   /** Hands the chart an event; its owner is told when that ended the tenancy. */
   send(event: TenancyEvent): void {
     this.chart.send(event);
-    if (this.chart.hasEnded) this.#onEnded(this);
+    if (this.chart.hasEnded) this.#hooks.ended(this);
   }
 
   /** The claim landed and is held: commits go from here. */
-  began(record: SplitRecord, revision: Revision, session: SessionId): void {
+  began(record: SplitRecord, revision: Revision, session: SessionId, restedMs: number): void {
     this.known.wrote(record, revision);
+    this.#beganAtMs = this.#core.clock.nowMs();
+    this.#restedMs = restedMs;
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
@@ -136,11 +153,12 @@ export class Tenancy {
   }
 
   /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
-  wish(progress: Progress | null, reason: string, waiter: Waiter): LeaseholdError | null {
+  wish(ending: EndingWish, waiter: Waiter): LeaseholdError | null {
+    const { progress = null } = ending;
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { progress, reason, waiter };
+    this.#wish = { ending, waiter };
     return null;
   }
 
@@ -156,7 +174,8 @@ export class Tenancy {
     const wish = this.#wish;
     this.#wish = null;
     const waiters = wish === null ? [] : [wish.waiter];
-    let progress = wish?.progress ?? null;
+    const { progress: asked = null, reason = '', ...rest } = wish?.ending ?? {};
+    let progress = asked;
     const pending = this.#pending;
     if (kind === 'force') this.#dropPending();
     else if (kind === 'complete' && pending !== null) {
@@ -165,8 +184,23 @@ export class Tenancy {
       waiters.push(...pending.waiters);
       this.#pending = null;
     }
-    this.#ending = { kind, progress, reason: wish?.reason ?? '', waiters };
+    this.#ending = { kind, progress, reason, wish: rest, facts: this.#facts(kind), waiters };
     this.#pump();
+  }
+
+  /** What this process knows of the end of the tenancy, now. */
+  #facts(kind: Ending): FailureFacts {
+    const { clock, config, me, random } = this.#core;
+    const tenancyMs = clock.nowMs() - this.#beganAtMs;
+    const isFailure = kind === 'fail';
+    return {
+      by: me,
+      hasWitness: isFailure && this.#hooks.failing(this, this.#beganAtMs - this.#restedMs),
+      tenancyMs,
+      wallMs: clock.wallMs(),
+      backoff: config.retry.backoff,
+      random: isFailure ? random.next() : 0,
+    };
   }
 
   /** The tenancy is over: whoever still waits is told that nothing more is known. */
@@ -242,18 +276,18 @@ export class Tenancy {
     if (commit !== null) {
       this.#pending = null;
       const progress = withState(commit.progress, record);
-      const next = committedRecord(record, progress, this.#startWatermark);
+      const next = committedRecord(record, progress, this.#span());
       return { record: next, stamp, ending: null, commit };
     }
     const ending = this.#ending;
     if (ending === null) return null;
-    const { me: by, config } = this.#core;
-    const next = endedRecord(record, ending, {
-      startWatermark: this.#startWatermark,
-      by,
-      maxAttempts: config.maxAttempts,
-    });
+    const next = endedRecord(record, ending, { ...ending.facts, ...this.#span() });
     return { record: next, stamp, ending, commit: null };
+  }
+
+  #span(): TenancySpan {
+    const tenancyMs = this.#core.clock.nowMs() - this.#beganAtMs;
+    return { startWatermark: this.#startWatermark, tenancyMs };
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
@@ -277,7 +311,10 @@ export class Tenancy {
   }
 
   #landed(sent: SentWrite, revision: Revision): void {
-    this.known.wrote(sent.record, revision);
+    const { record } = sent;
+    const isFurther = record.watermark !== this.known.record!.watermark;
+    this.known.wrote(record, revision);
+    if (isFurther || record.status === 'completed') this.#hooks.progressed(this);
     if (sent.ending === null) {
       for (const waiter of waitersOf(sent)) waiter.resolve();
       // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.
@@ -330,7 +367,7 @@ export class Tenancy {
   #ended(sent: SentWrite): void {
     for (const waiter of waitersOf(sent)) waiter.resolve();
     this.#ending = null;
-    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
+    this.send({ type: 'ending.landed' });
   }
 
   /** Puts the content of a write back in line, to be built anew. */

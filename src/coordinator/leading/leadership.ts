@@ -16,6 +16,7 @@ import { AwayNotes } from './away-notes.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
 import { type Elected, Election } from './election.ts';
+import { FailureWatch } from './failure-watch.ts';
 import { Judging } from './judging.ts';
 import { outlookOf } from './outlook.ts';
 import { Planning } from './planning.ts';
@@ -34,6 +35,7 @@ export interface LeadershipHooks {
 interface Reign {
   readonly term: Term;
   readonly reader: SplitReader;
+  readonly failures: FailureWatch;
   readonly opening: TermOpening;
   readonly away: AwayNotes;
   readonly sweep: ProbeSweep;
@@ -307,7 +309,7 @@ export class Leadership {
         }),
         balance: forTerm((term) => {
           this.#reign?.away.update();
-          this.#balancing.balance(term);
+          this.#balancing.balance(term, this.#reign!.failures);
         }),
         readSplits: forTerm((term) => {
           this.#judging.read(term);
@@ -339,14 +341,15 @@ export class Leadership {
         this.#resign(0, `${work} has failed for one lease`);
       },
     });
-    const reader = new SplitReader(core, term, this.#peers, () => {
+    const failures = new FailureWatch(core, this.#peers, term.index);
+    const reader = new SplitReader(core, { term, peers: this.#peers, failures }, () => {
       this.inputsChanged();
     });
     const away = new AwayNotes(core, term, this.#peers);
     const opening = new TermOpening(core, { term, reader, away, watch: this.#assignments }, () => {
       this.#send({ type: 'term.ready' });
     });
-    return { term, reader, opening, away, sweep: new ProbeSweep(core, term) };
+    return { term, reader, failures, opening, away, sweep: new ProbeSweep(core, term) };
   }
 
   #openTerm(): void {

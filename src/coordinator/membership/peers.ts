@@ -5,7 +5,7 @@
 import type { PeerEvent } from '../../../machines/peer/peer.events.ts';
 import { peerMachine } from '../../../machines/peer/peer.machine.ts';
 import { compareDecimals } from '../../base/decimals.ts';
-import type { InstanceId } from '../../base/ids.ts';
+import type { InstanceId, Nonce } from '../../base/ids.ts';
 import type { PresenceRecord } from '../../records/records.ts';
 import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
@@ -25,6 +25,8 @@ export class Peers {
   readonly #machine: typeof peerMachine;
   readonly #charts = new Map<InstanceId, RunningChart<PeerEvent>>();
   readonly #announcedAtMs = new Map<InstanceId, number>();
+  /** Since when each process has been seen alive. */
+  readonly #aliveSince = new Map<InstanceId, { readonly nonce: Nonce; readonly ms: number }>();
 
   constructor(core: Core, membershipMoved: () => void) {
     this.#core = core;
@@ -41,6 +43,7 @@ export class Peers {
   changed(instance: InstanceId): void {
     const presence = this.#core.view.presences.get(instance);
     if (presence === undefined) {
+      this.#aliveSince.delete(instance);
       const delayMs = this.#core.config.rebalanceDelayMs;
       this.#charts.get(instance)?.send({ type: 'peer.vanished', delayMs });
       return;
@@ -49,7 +52,12 @@ export class Peers {
     const chart = this.#chartOf(instance);
     const before = chart.state;
     chart.send({ type: presence.record.parting ? 'peer.parting' : 'peer.announced' });
-    this.#announcedAtMs.set(instance, this.#core.clock.nowMs());
+    const nowMs = this.#core.clock.nowMs();
+    this.#announcedAtMs.set(instance, nowMs);
+    const { nonce } = presence.record;
+    if (this.#aliveSince.get(instance)?.nonce !== nonce) {
+      this.#aliveSince.set(instance, { nonce, ms: nowMs });
+    }
     if (instance === this.#core.me) return;
     if (isNew && this.#core.view.presences.has(this.#core.me)) {
       this.#core.log.info('peer.joined', 'another worker is there', { instance });
@@ -97,6 +105,12 @@ export class Peers {
     return this.#announcedAtMs.get(instance) ?? -Infinity;
   }
 
+  /** How long a process has been seen alive, without a gap. */
+  aliveForMs(instance: InstanceId): number {
+    const since = this.#aliveSince.get(instance);
+    return since === undefined ? 0 : this.#core.clock.nowMs() - since.ms;
+  }
+
   /** States of the others by instance, for status. */
   states(): { instance: string; state: string }[] {
     return [...this.#charts]
@@ -109,6 +123,7 @@ export class Peers {
     for (const chart of this.#charts.values()) chart.stop();
     this.#charts.clear();
     this.#announcedAtMs.clear();
+    this.#aliveSince.clear();
   }
 
   #chartOf(instance: InstanceId): RunningChart<PeerEvent> {

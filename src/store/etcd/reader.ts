@@ -1,6 +1,6 @@
 /** Reads pages of keys. */
-import type { IRangeResponse, ITxnResponse } from 'etcd3';
-import { type Revision, revisionOf } from '../../base/decimals.ts';
+import type { ICompare, IRangeResponse, ITxnResponse } from 'etcd3';
+import { ABSENT, compareDecimals, type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import {
@@ -16,7 +16,15 @@ import type { Caller } from './caller.ts';
 import type { Header } from './cluster.ts';
 import { isOutOfHistory } from './failures.ts';
 import { isTooLarge } from './interceptor.ts';
-import { bytesOf, entryOf, type Span, sortedKeys, spanOf, spanOfPrefix } from './wire.ts';
+import {
+  bytesOf,
+  compareOf,
+  entryOf,
+  type Span,
+  sortedKeys,
+  spanOf,
+  spanOfPrefix,
+} from './wire.ts';
 
 const PAGE_ENTRIES_MAX = 1_000;
 /** Most operations that etcd takes in one transaction. */
@@ -29,6 +37,7 @@ interface Request {
   readonly limit: number;
   readonly atRevision: Revision | undefined;
   readonly minModRevision: Revision | undefined;
+  readonly known: ReadonlyMap<Key, Revision> | undefined;
   readonly after: Key | undefined;
   readonly keysOnly: boolean;
   /** The page may have one entry only, which is never refused for its size. */
@@ -55,7 +64,7 @@ export class Reader {
   }
 
   async read(range: Range, read: ReadOptions, options: CallOptions): Promise<ReadOutcome> {
-    const { atRevision, minModRevision, after } = read;
+    const { atRevision, minModRevision, known, after } = read;
     const { limit = PAGE_ENTRIES_MAX, keysOnly = false } = read;
     invariant(
       Number.isInteger(limit) && limit >= 1 && limit <= PAGE_ENTRIES_MAX,
@@ -66,7 +75,7 @@ export class Reader {
       `revision ${atRevision}: revisions of a store start at 1`,
     );
     const isSingle = limit === 1 || ('keys' in range && range.keys.length === 1);
-    const how = { limit, atRevision, minModRevision, after, keysOnly, isSingle };
+    const how = { limit, atRevision, minModRevision, known, after, keysOnly, isSingle };
     const request = { ...how, timeoutMs: options.timeoutMs };
     return 'prefix' in range
       ? this.#readPrefix(range.prefix, request)
@@ -79,6 +88,7 @@ export class Reader {
       limit: 1,
       atRevision: undefined,
       minModRevision: undefined,
+      known: undefined,
       after: undefined,
       keysOnly: true,
       isSingle: true,
@@ -129,11 +139,20 @@ export class Reader {
       const timeoutMs = Math.max(1, endMs - this.#clock.nowMs());
       const keysOnly = request.keysOnly || isFull || isEmpty;
       const how = { ...request, atRevision: found.revision, keysOnly, timeoutMs };
+      const isOfNow = request.known !== undefined && request.atRevision === undefined;
+      const mayBeKnown = isOfNow && !isFull && !isEmpty;
+      const same = mayBeKnown ? await this.#areKnown(part, how) : null;
+      if (same !== null) {
+        found.revision ??= same;
+        found.count += part.filter((key) => request.known!.get(key) !== ABSENT).length;
+        position += size;
+        continue;
+      }
       const page = await this.#gets(part, how);
       if (page === 'compacted') return this.#compacted({ keys }, endMs);
       if (page === 'tooLarge') return { kind: 'tooLarge' };
       found.revision ??= revisionOf(page.header.revision);
-      if (!isEmpty) addTo(found, page, isFull);
+      if (!isEmpty) addTo(found, page, { isFull, known: request.known });
       if (found.bytes > ANSWER_BYTES_MAX && found.entries.length > 1) return { kind: 'tooLarge' };
       position += size;
     } while (position < names.length);
@@ -160,6 +179,30 @@ export class Reader {
     });
   }
 
+  /**
+   * Asks with compares alone whether all keys are as they are known: the revision at which they are, or null. What is now as it
+   * was written before a revision was so at that one.
+   */
+  async #areKnown(keys: readonly Key[], request: Request): Promise<Revision | null> {
+    const compare: ICompare[] = [];
+    for (const key of keys) {
+      const equals = request.known?.get(key);
+      if (equals === undefined || isBehind(equals, request.atRevision)) return null;
+      compare.push(compareOf({ key, target: 'modRevision', equals }, bytesOf));
+    }
+    // Without any read etcd would answer from a member that may lag.
+    const failure = [{ request_range: { key: bytesOf(keys[0]!), keys_only: true } }];
+    const answer = await this.#caller.read<ITxnResponse>({
+      name: 'read',
+      timeoutMs: request.timeoutMs,
+      isLinearizable: true,
+      isBounded: false,
+      send: (client, options) => client.kv.txn({ compare, success: [], failure }, options),
+      header: headerOf,
+    });
+    return answer.succeeded ? (request.atRevision ?? revisionOf(answer.header.revision)) : null;
+  }
+
   /** Reads keys by name at one revision. */
   #gets(keys: readonly Key[], request: Request) {
     const success = keys.map((key) => ({
@@ -178,18 +221,32 @@ export class Reader {
 }
 
 /** Adds what was found under some names; when the page is full, only that there is more. */
-function addTo(found: Found, page: ITxnResponse, isFull: boolean): void {
+function addTo(
+  found: Found,
+  page: ITxnResponse,
+  { isFull, known }: { readonly isFull: boolean; readonly known: Request['known'] },
+): void {
   for (const { response_range: answer } of page.responses) {
     found.count += Number(answer.count);
+    const entries = answer.kvs.map(entryOf).filter((entry) => isNews(entry, known));
     if (isFull) {
-      found.more ||= answer.kvs.length > 0;
+      found.more ||= entries.length > 0;
       continue;
     }
-    for (const kv of answer.kvs) {
-      found.bytes += kv.key.length + kv.value.length;
-      found.entries.push(entryOf(kv));
+    for (const entry of entries) {
+      found.bytes += Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
+      found.entries.push(entry);
     }
   }
+}
+
+/** True for what was written after the revision that is read at. */
+function isBehind(written: Revision, atRevision: Revision | undefined): boolean {
+  return atRevision !== undefined && compareDecimals(written, atRevision) > 0;
+}
+
+function isNews({ key, modRevision }: Entry, known: Request['known']): boolean {
+  return known?.get(key) !== modRevision;
 }
 
 function wireOf({ atRevision, minModRevision, keysOnly }: Request) {

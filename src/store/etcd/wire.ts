@@ -148,7 +148,8 @@ function rememberingBytes(): (key: Key) => Buffer {
   };
 }
 
-function compareOf(compare: Compare, bytes: (key: Key) => Buffer): ICompare {
+/** A compare as etcd takes it; `bytes` makes those of its key. */
+export function compareOf(compare: Compare, bytes: (key: Key) => Buffer): ICompare {
   const key = bytes(compare.key);
   switch (compare.target) {
     case 'createRevision':

@@ -39,6 +39,8 @@ export interface PageRequest {
   readonly keysOnly: boolean;
   /** Entries last written before this revision number are left out. */
   readonly modifiedSince: number;
+  /** Entries whose last write is the one given here are left out. */
+  readonly known: ReadonlyMap<Key, Revision> | undefined;
 }
 
 interface Version {
@@ -162,6 +164,7 @@ export class History {
     for (const key of this.#keysIn(range, request.after)) {
       const entry = this.#at(key, request.at);
       if (entry === null || Number(entry.modRevision) < request.modifiedSince) continue;
+      if (request.known?.get(key) === entry.modRevision) continue;
       if (entries.length === request.limit) return { entries, more: true };
       entries.push(request.keysOnly ? { ...entry, value: '' } : entry);
     }

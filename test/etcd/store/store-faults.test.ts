@@ -20,6 +20,7 @@ import {
 import { until } from '../support/eventually.ts';
 import { type Proxy, startProxy } from '../support/server/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
+import { patiently } from '../../support/patience.js';
 
 let server: EtcdServer;
 let tests = 0;
@@ -76,11 +77,13 @@ describe('endpoints', () => {
     const hung = await proxied();
     hung.blackHole();
     const refused = 'http://127.0.0.1:1';
-    expect(await elapsed(readOne(client(refused, server.endpoint), 'a'))).toBeLessThan(800);
+    expect(await elapsed(readOne(client(refused, server.endpoint), 'a'))).toBeLessThan(
+      patiently(800),
+    );
     // Half of the time goes to the first try.
     const tookMs = await elapsed(readOne(client(hung.endpoint, server.endpoint), 'a'));
     expect(tookMs).toBeGreaterThan(400);
-    expect(tookMs).toBeLessThan(900);
+    expect(tookMs).toBeLessThan(patiently(900));
     const dead = client(refused, 'http://127.0.0.1:2');
     await expectCode(readOne(dead, 'a'), 'E_STORE_UNREACHABLE');
   });
@@ -95,10 +98,10 @@ describe('endpoints', () => {
     hung.blackHole();
 
     const lost = store.transact(batch([{ writes: [put(key('a'), '2')] }]), { timeoutMs: 300 });
-    expect(await elapsed(expectCode(lost, 'E_OUTCOME_UNKNOWN'))).toBeLessThan(500);
+    expect(await elapsed(expectCode(lost, 'E_OUTCOME_UNKNOWN'))).toBeLessThan(patiently(500));
     const { accepted } = hung.counters;
     for (const value of ['3', '4', '5']) {
-      expect(await elapsed(write(store, put(key('a'), value)))).toBeLessThan(200);
+      expect(await elapsed(write(store, put(key('a'), value)))).toBeLessThan(patiently(200));
     }
     await hung.heal();
     await write(store, put(key('a'), '6'));
@@ -122,7 +125,7 @@ describe('endpoints', () => {
     ];
     const tookMs = await elapsed(Promise.all(answers));
     expect(tookMs).toBeGreaterThan(2_900);
-    expect(tookMs).toBeLessThan(4_800);
+    expect(tookMs).toBeLessThan(patiently(4_800));
     expect((await server.gateway.get(key('a')))?.version).toBe(2n);
     await slow.heal();
     await store.closeSession(mine, patient);
@@ -141,9 +144,9 @@ describe('endpoints', () => {
     const renewing = store.keepAlive(mine, patient);
     const readMs = await elapsed(store.read({ keys: [key('a')] }, {}, patient));
     expect(readMs).toBeGreaterThan(1_900);
-    expect(readMs).toBeLessThan(2_600);
-    expect(await elapsed(write(store, put(key('b'), '1')))).toBeLessThan(500);
-    expect(await elapsed(store.keepAlive(mine, patient))).toBeLessThan(500);
+    expect(readMs).toBeLessThan(patiently(2_600));
+    expect(await elapsed(write(store, put(key('b'), '1')))).toBeLessThan(patiently(500));
+    expect(await elapsed(store.keepAlive(mine, patient))).toBeLessThan(patiently(500));
     expect((await readOne(store, key('a')))?.value).toBe('1');
 
     await hung.heal();
@@ -161,7 +164,7 @@ describe('endpoints', () => {
     const store = client(hung.endpoint);
     await expectCode(store.read({ keys: ['a'] }, {}, { timeoutMs: 300 }), 'E_STORE_UNREACHABLE');
     await hung.heal();
-    expect(await elapsed(readOne(store, 'a'))).toBeLessThan(700);
+    expect(await elapsed(readOne(store, 'a'))).toBeLessThan(patiently(700));
   });
 });
 
@@ -235,7 +238,7 @@ describe('sessions', () => {
     hung.blackHole();
     const first = store.keepAlive(mine, { timeoutMs: 300 });
     const second = store.keepAlive(other, CALL);
-    expect(await elapsed(expectCode(first, 'E_STORE_UNREACHABLE'))).toBeLessThan(500);
+    expect(await elapsed(expectCode(first, 'E_STORE_UNREACHABLE'))).toBeLessThan(patiently(500));
     await expectCode(second, 'E_STORE_UNREACHABLE');
     expect(await store.keepAlive(other, CALL)).toEqual({ ttlMs: 6_000 });
     expect(await store.keepAlive(mine, CALL)).toEqual({ ttlMs: 5_000 });
@@ -361,10 +364,10 @@ describe('watches', () => {
     hung.blackHole();
     await server.gateway.put(key('b'), '1');
     const tookMs = await elapsed(until(() => watch.events.length === 2));
-    expect(tookMs).toBeLessThan(4_000);
+    expect(tookMs).toBeLessThan(patiently(4_000));
     expect(names(watch)).toEqual(['a', 'b']);
     // Calls follow: the member is not asked again.
-    expect(await elapsed(readOne(store, key('a')))).toBeLessThan(200);
+    expect(await elapsed(readOne(store, key('a')))).toBeLessThan(patiently(200));
     watch.stop();
   });
 

@@ -1,7 +1,7 @@
 /** The contract of `read`. */
 import { expect, test } from '@jest/globals';
-import { nextRevision } from '../../../src/base/decimals.ts';
-import { ANSWER_BYTES_MAX } from '../../../src/store/port.ts';
+import { ABSENT, nextRevision, type Revision } from '../../../src/base/decimals.ts';
+import { ANSWER_BYTES_MAX, type ReadOptions } from '../../../src/store/port.ts';
 import type { Contract } from './harness.ts';
 import { CALL, put, readOne, readPage, write } from '../support.ts';
 
@@ -185,6 +185,51 @@ function testCounts({ harness, key }: Contract): void {
         4,
       ]);
     }
+  });
+
+  test('store - keys asked for by name are left out where they are as known, and counted all the same', async () => {
+    const { store } = harness();
+    const first = await write(store, ...['a', 'b', 'c'].map((name) => put(key(name), 'old')));
+    const second = await write(store, put(key('b'), 'new'));
+    const names = { keys: ['c', 'none', 'a', 'b'].map(key) };
+    const find = async (known: Readonly<Record<string, string>>, read: ReadOptions = {}) => {
+      const revisions = new Map(
+        Object.entries(known).map(([name, revision]) => [key(name), revision as Revision]),
+      );
+      const page = await readPage(store, names, { ...read, known: revisions });
+      return [page.entries.map(({ value }) => value).join(), page.more, page.count];
+    };
+    const all = { a: first, b: second, c: first, none: ABSENT };
+    expect(await find(all)).toEqual(['', false, 3]);
+    expect(await find(all, { keysOnly: true, limit: 2 })).toEqual(['', false, 3]);
+    expect(await find({ ...all, none: first })).toEqual(['', false, 3]);
+    expect(await find({ ...all, b: first })).toEqual(['new', false, 3]);
+    expect(await find({ a: first })).toEqual(['new,old', false, 3]);
+    expect(await find({ a: first }, { limit: 1 })).toEqual(['new', true, 3]);
+    // At a revision of the past the keys were what they were then.
+    expect(await find(all, { atRevision: first })).toEqual(['old', false, 3]);
+    expect(await find({}, { atRevision: first })).toEqual(['old,old,old', false, 3]);
+    await write(store, { delete: key('c') });
+    expect(await find(all)).toEqual(['', false, 2]);
+  });
+
+  test('store - of more keys than one transaction takes, all that are as known are left out', async () => {
+    const { store } = harness();
+    const keys = Array.from({ length: 300 }, (_, index) =>
+      key(`n${String(index).padStart(3, '0')}`),
+    );
+    const known = new Map<string, Revision>();
+    for (let start = 0; start < keys.length; start += 100) {
+      const part = keys.slice(start, start + 100);
+      const revision = await write(store, ...part.map((name) => put(name, 'old')));
+      for (const name of part) known.set(name, revision);
+    }
+    const same = await readPage(store, { keys }, { keysOnly: true, known });
+    expect([same.entries, same.count]).toEqual([[], 300]);
+    await write(store, put(keys[250]!, 'new'));
+    const news = await readPage(store, { keys }, { known });
+    expect(news.entries.map(({ key: name, value }) => [name, value])).toEqual([[keys[250], 'new']]);
+    expect(news.count).toBe(300);
   });
 }
 

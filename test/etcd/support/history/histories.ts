@@ -242,12 +242,23 @@ class History {
   async #read({ range, read, isPaged }: Step & { do: 'read' }): Promise<void> {
     let next = read;
     for (;;) {
-      const { atRevision, minModRevision } = next;
+      const { atRevision, minModRevision, known } = next;
       const outcome = await this.#both('read', (store, _to, toRevision) => {
         const at = atRevision === undefined ? {} : { atRevision: toRevision(atRevision) };
         const since =
           minModRevision === undefined ? {} : { minModRevision: toRevision(minModRevision) };
-        return store.read(range, { ...next, ...at, ...since }, CALL);
+        const knows =
+          known === undefined
+            ? {}
+            : {
+                known: new Map(
+                  [...known].map(([key, revision]) => [
+                    key,
+                    revision === ABSENT ? revision : toRevision(revision),
+                  ]),
+                ),
+              };
+        return store.read(range, { ...next, ...at, ...since, ...knows }, CALL);
       });
       const page = outcome as {
         kind?: string;

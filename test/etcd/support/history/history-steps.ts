@@ -192,8 +192,19 @@ export class HistoryDrawer {
       ...(this.#chance(0.3) ? { after: this.#key(this.#pick([...NAMES, '', '~'])) } : {}),
       ...(this.#chance(0.3) ? { keysOnly: true } : {}),
       ...(this.#chance(0.3) ? { minModRevision: this.#between(oldest, newest + 1) } : {}),
+      ...(this.#chance(0.3) ? { known: this.#knowledge(oldest, newest) } : {}),
     };
     return { do: 'read', range: this.#range(), read, isPaged: this.#chance(0.5) };
+  }
+
+  #knowledge(oldest: number, newest: number): ReadonlyMap<Key, Revision> {
+    const names = NAMES.filter(() => this.#chance(0.7));
+    return new Map(
+      names.map((name) => [
+        this.#key(name),
+        this.#chance(0.2) ? ABSENT : this.#between(oldest, newest + 1),
+      ]),
+    );
   }
 
   #watch({ newest, oldest, watchCount, isCut }: World): Step | undefined {

@@ -145,5 +145,5 @@ export function ended(at: At): void {
   const next = isDone ? completedRecord(record, record, record.watermark) : releasedRecord(record);
   put(lives.etcd, keys.split(SPLIT), next);
   delete lives.etcd.entries[keys.lease(SPLIT)];
-  tell(at, 'tenancy', { type: 'ending.landed', quarantined: false });
+  tell(at, 'tenancy', { type: 'ending.landed' });
 }

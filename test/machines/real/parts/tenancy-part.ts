@@ -197,8 +197,6 @@ function isPossibleAtTheEnd(
     );
   }
   switch (event.type) {
-    case 'ending.landed':
-      return event.quarantined === false || ending === 'fail';
     case 'ending.refused':
       // Handed back by a write that may have landed, the split is another's because it did; a complete never is (R4).
       return !snapshot.hasTag('mayHaveLanded') || ending === 'complete';
@@ -275,7 +273,6 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       { reason: 'stopping', atMs: 0 },
     ],
     'assignment.regained': [{ atMs: 0 }],
-    'ending.landed': [{ quarantined: false }, { quarantined: true }],
   },
   isPossible,
 
@@ -433,12 +430,8 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     completed: (world) => ended(world, 'completed'),
     failed: (world) => [
       ...ended(world, 'runnable'),
-      ...say(world.stage.split()?.attempts === 1, 'no attempt was spent'),
+      ...say(world.stage.split()?.failing?.failures === 1, 'no failure is noted'),
       ...say(world.stage.split()?.lastFailure?.reason === 'poison', 'the reason is not kept'),
-    ],
-    quarantined: (world) => [
-      ...ended(world, 'quarantined'),
-      ...say(world.stage.entry(world.stage.keys.parked(SPLIT)) !== undefined, 'it is not parked'),
     ],
     lostFenced: (world) => [
       ...lost(world, 'fenced'),

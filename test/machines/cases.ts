@@ -44,6 +44,7 @@ const tenancy: Payloads<TenancyEvent> = {
   'progress.landed': [{}],
   'ending.sent': [{}],
   'ending.unanswered': [{}],
+  'ending.landed': [{}],
   'ending.refused': [{}],
   'tenancy.fenced': [{}],
   'tenancy.starved': [{}],

@@ -361,13 +361,6 @@ describe('ending', () => {
     expect(tenancy.state).toBe('failed');
   });
 
-  test('tenancy - what is said of attempts matters to a failure only', () => {
-    const tenancy = owned();
-    tenancy.sendAll('split.release');
-    land(tenancy, true);
-    expect(tenancy.state).toBe('released');
-  });
-
   test('tenancy - on every way the split is granted once at most, and lost exactly in the ends that say so', async () => {
     const chart = chartOf('tenancy');
     const recorder = recorderOf(chart.machine);

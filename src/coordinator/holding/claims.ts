@@ -62,6 +62,7 @@ export class Claims {
   #wakeAtMs = Infinity;
   /** The suspect that was claimed last; it may be over, or cleared. */
   #tried: Tenancy | null = null;
+  #hasToldWait = false;
   /** What was found of processes that die again and again; told once. */
   crashLoop: ReturnType<typeof crashLoopOf> = null;
 
@@ -183,8 +184,22 @@ export class Claims {
     const onTrial = this.#onTrial();
     if (onTrial !== null && onTrial !== tenancy) return false;
     const leftMs = trialAgeMs(suspicion!) - this.#hooks.agedMs();
-    if (leftMs > 0) this.#wakeIn(leftMs);
-    return leftMs <= 0;
+    if (leftMs <= 0) return true;
+    this.#wakeIn(leftMs);
+    this.#tellWait(tenancy, leftMs);
+    return false;
+  }
+
+  /** What stands still for a while says why, once. */
+  #tellWait({ split }: Tenancy, leftMs: number): void {
+    if (this.#hasToldWait) return;
+    this.#hasToldWait = true;
+    this.#core.log.warn(
+      'splits.suspected',
+      `split ${split} was in the hands of a process that ended without releasing it; what such a process had made no ` +
+        `progress with is taken one at a time, here in ${Math.round(leftMs)} ms, once this process has outlived that one`,
+      { split, waitMs: Math.round(leftMs) },
+    );
   }
 
   /** Processes that die again and again are worth a word, whatever they die of. */

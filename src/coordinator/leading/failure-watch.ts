@@ -28,6 +28,7 @@ export class FailureWatch {
   /** Whom not to name for what, and how many splits each is named for: as the last decision found it. */
   #barred: ReadonlyMap<SplitId, readonly InstanceId[]> = new Map();
   #named: ReadonlyMap<InstanceId, number> = new Map();
+  #busy: ReadonlySet<InstanceId> = new Set();
 
   constructor(core: Core, peers: Peers, index: SplitIndex) {
     this.#core = core;
@@ -63,6 +64,7 @@ export class FailureWatch {
     refused: ReadonlyMap<SplitId, readonly InstanceId[]>,
   ): Shunned {
     this.#named = named;
+    this.#busy = new Set([...this.#core.view.leases.values()].map(({ record }) => record.owner));
     const hosts = members.map((member) => this.#host(member));
     const shunned = this.#shunning.look(hosts, this.#core.clock.nowMs());
     const barred = new Map(refused);
@@ -97,7 +99,8 @@ export class FailureWatch {
     if (later) return;
     const instance = by as InstanceId;
     const needsOther = needsOtherSource(record, this.#core.config.maxAttempts);
-    this.#shunning.failed({ split, instance, counted, needsOther }, nowMs);
+    const failures = record.failing?.failures ?? 0;
+    this.#shunning.failed({ split, instance, counted, needsOther, failures }, nowMs);
   }
 
   #judge(split: SplitId, record: SplitRecord, isFresh: boolean): SetAside | null {
@@ -137,6 +140,7 @@ export class FailureWatch {
       instance,
       isUsable: maxInFlight > 0 && !view.cordoned.has(instance) && !view.drained.has(instance),
       hasRoom: (this.#named.get(instance) ?? 0) < maxInFlight,
+      isBusy: this.#busy.has(instance),
     };
   }
 

@@ -8,6 +8,8 @@ import type { InstanceId, SplitId } from '../../base/ids.ts';
 
 const BAR_LEASES = 10;
 const SICK_SPLITS = 3;
+/** From so many failures on a split is tried where others progress, or do not: else nobody learns whose fault it is. */
+const WITNESS_FROM = 2;
 const SHUN_MS_MAX = 10 * 60_000;
 /** Splits remembered for one instance; the oldest are forgotten first. */
 const SPLITS_MAX = 1_000;
@@ -20,6 +22,8 @@ export interface SeenFailure {
   readonly counted: boolean;
   /** It has failed often enough to be tried at another instance. */
   readonly needsOther: boolean;
+  /** How often it has failed in a row. */
+  readonly failures: number;
 }
 
 /** An instance that is there. */
@@ -28,6 +32,8 @@ export interface Host {
   /** It may get splits: neither cordoned nor drained, and with lanes. */
   readonly isUsable: boolean;
   readonly hasRoom: boolean;
+  /** It works on some split. */
+  readonly isBusy: boolean;
 }
 
 /** Whom not to name for what, and when to look again. */
@@ -53,18 +59,22 @@ interface Trouble {
 export class Shunning {
   readonly #leaseMs: number;
   readonly #hosts = new Map<InstanceId, Trouble>();
+  /** Splits to be tried beside others, and until when. */
+  readonly #unwitnessed = new Map<SplitId, number>();
 
   constructor(leaseDurationMs: number) {
     this.#leaseMs = leaseDurationMs;
   }
 
   /** A split has failed. */
-  failed({ split, instance, counted, needsOther }: SeenFailure, nowMs: number): void {
+  failed(failure: SeenFailure, nowMs: number): void {
+    const { split, instance, counted, needsOther, failures } = failure;
     if (counted) this.worked(instance);
     const trouble = this.#of(instance);
     const untilMs = nowMs + BAR_LEASES * this.#leaseMs;
     if (!counted) remember(trouble.lonely, split, untilMs);
     if (needsOther) remember(trouble.elsewhere, split, untilMs);
+    if (failures >= WITNESS_FROM) remember(this.#unwitnessed, split, untilMs);
   }
 
   /** Something has progressed at an instance: what fails there is not its fault. */
@@ -78,6 +88,7 @@ export class Shunning {
 
   /** The split has ended. */
   forget(split: SplitId): void {
+    this.#unwitnessed.delete(split);
     for (const { lonely, elsewhere } of this.#hosts.values()) {
       lonely.delete(split);
       elsewhere.delete(split);
@@ -91,6 +102,7 @@ export class Shunning {
       if (!there.has(instance)) this.#hosts.delete(instance);
     }
     for (const trouble of this.#hosts.values()) pass(trouble, nowMs);
+    expire(this.#unwitnessed, nowMs);
     const sound = hosts.filter(
       ({ instance, isUsable }) => isUsable && (this.#hosts.get(instance)?.lonely.size ?? 0) === 0,
     );
@@ -107,7 +119,20 @@ export class Shunning {
       if (!hasOther) continue;
       for (const split of trouble.elsewhere.keys()) add(barred, split, instance);
     }
+    this.#barIdle(barred, hosts);
     return { barred, instances: shunned, nextDueMs: this.#nextDueMs() };
+  }
+
+  /** What fails again and again is not named where nothing else runs, while somewhere something does. */
+  #barIdle(barred: Map<SplitId, InstanceId[]>, hosts: readonly Host[]): void {
+    const busy = hosts.filter(({ isUsable, hasRoom, isBusy }) => isUsable && hasRoom && isBusy);
+    if (busy.length === 0) return;
+    const idle = hosts.filter(({ isBusy }) => !isBusy).map(({ instance }) => instance);
+    for (const split of this.#unwitnessed.keys()) {
+      const names = barred.get(split) ?? [];
+      if (busy.every(({ instance }) => names.includes(instance))) continue;
+      for (const instance of idle) add(barred, split, instance);
+    }
   }
 
   /** Everything fails there, and elsewhere it does not. */
@@ -123,6 +148,7 @@ export class Shunning {
 
   #nextDueMs(): number | null {
     let dueMs = Infinity;
+    for (const untilMs of this.#unwitnessed.values()) dueMs = Math.min(dueMs, untilMs);
     for (const { lonely, elsewhere, shunnedUntilMs } of this.#hosts.values()) {
       for (const untilMs of lonely.values()) dueMs = Math.min(dueMs, untilMs);
       for (const untilMs of elsewhere.values()) dueMs = Math.min(dueMs, untilMs);
@@ -151,9 +177,12 @@ function pass(trouble: Trouble, nowMs: number): void {
     trouble.shunnedUntilMs = null;
     trouble.lonely.clear();
   }
-  for (const splits of [trouble.lonely, trouble.elsewhere]) {
-    for (const [split, untilMs] of splits) if (untilMs <= nowMs) splits.delete(split);
-  }
+  expire(trouble.lonely, nowMs);
+  expire(trouble.elsewhere, nowMs);
+}
+
+function expire(splits: Map<SplitId, number>, nowMs: number): void {
+  for (const [split, untilMs] of splits) if (untilMs <= nowMs) splits.delete(split);
 }
 
 function remember(splits: Map<SplitId, number>, split: SplitId, untilMs: number): void {

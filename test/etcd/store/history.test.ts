@@ -454,6 +454,10 @@ function split(fields: Partial<SplitRecord>): SplitRecord {
     watermark: '5',
     state: null,
     lastFailure: null,
+    rest: null,
+    failing: null,
+    tenure: null,
+    suspicion: null,
     ...fields,
   };
 }

@@ -72,6 +72,10 @@ export class Hand {
       watermark: null,
       state: null,
       lastFailure: null,
+      rest: null,
+      failing: null,
+      tenure: null,
+      suspicion: null,
     };
     this.#store.put(key, splitCodec.encode({ ...before, ...change }, this.#stamp()));
   }
@@ -111,7 +115,7 @@ export class Hand {
   }
 
   park(id: string): void {
-    const parked = { attempts: 3, reason: 'by hand', owner: OTHER };
+    const parked = { attempts: 3, reason: 'by hand', owner: OTHER, rule: null };
     this.#store.put(this.#keys.parked(id as SplitId), parkedCodec.encode(parked, this.#stamp()));
   }
 

@@ -8,7 +8,7 @@ import { touches } from '../calls.ts';
 import type { Replace } from '../chart-probe.ts';
 import type { Gate } from '../held-store.ts';
 import { type Part, type Path, say, type World } from './part.ts';
-import { ATTEMPTS_MAX, DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
+import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
 
 /** One split `s1`, another worker that leads and owned it, and the worker that is named for it. */
 class TenancyWorld implements World {
@@ -24,7 +24,7 @@ class TenancyWorld implements World {
   drainedSinceMs: number | null = null;
   deadlineMs = 0;
 
-  constructor(attempts: number, replace: Replace | undefined) {
+  constructor(replace: Replace | undefined) {
     const stage = new Stage({ replace });
     this.stage = stage;
     const { keys, hand } = stage;
@@ -36,7 +36,7 @@ class TenancyWorld implements World {
     hand.lead();
     hand.plan();
     hand.spec(SPLIT);
-    hand.split(SPLIT, { attempts, watermark: '0' });
+    hand.split(SPLIT, { watermark: '0' });
     hand.lease(SPLIT);
     hand.assign(ME, [SPLIT]);
   }
@@ -276,9 +276,8 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
   },
   isPossible,
 
-  async begin(path: Path, replace) {
-    const isLast = path.some((event) => event.quarantined === true);
-    const world = new TenancyWorld(isLast ? ATTEMPTS_MAX - 1 : 0, replace);
+  async begin(_path: Path, replace) {
+    const world = new TenancyWorld(replace);
     world.stage.start();
     world.claims.shut();
     world.endings.shut();

@@ -4,7 +4,7 @@ import { describe } from '../base/ids.ts';
 import { hash32 } from '../base/hash.ts';
 import { type Random, seededRandom } from '../base/random.ts';
 import type { Planner } from '../coordinator/api/api.ts';
-import type { Violation, WorkerConfig } from '../coordinator/api/config.ts';
+import type { ConfigInput, Violation } from '../coordinator/api/config.ts';
 import { drawActs } from './simulation/acts/draw-acts.ts';
 import { configOf } from './simulation/liveness.ts';
 import type { SimulatedHandler } from './simulation/program.ts';
@@ -44,7 +44,7 @@ export interface SimulationOptions {
   /** What the planner's last answer says; `final` when absent. A final plan must reach a verdict, an open one come to rest. */
   readonly finality?: 'final' | 'open';
   /** Of all workers. Leases of 3 s when absent, so that much happens in little time. */
-  readonly config?: Partial<WorkerConfig>;
+  readonly config?: ConfigInput;
 }
 
 /** What came of all runs. JSON. */
@@ -62,7 +62,7 @@ export interface SimulationReport {
   readonly violations: readonly SimulationViolation[];
 }
 
-const CONFIG: Partial<WorkerConfig> = { leaseDurationMs: 3_000, opTimeoutMs: 1_000 };
+const CONFIG: ConfigInput = { leaseDurationMs: 3_000, opTimeoutMs: 1_000 };
 const SEED_MAX = 2 ** 32 - 1;
 
 /**
@@ -168,7 +168,7 @@ function check(options: SimulationOptions): void {
   });
 }
 
-function configViolations(config: Partial<WorkerConfig>): readonly Violation[] {
+function configViolations(config: ConfigInput): readonly Violation[] {
   try {
     configOf({ config });
     return [];

@@ -120,7 +120,9 @@ export class InnocenceChecker {
     const isOnTrial = past.deaths > 0 && tenancy.agedMs >= leastMs;
     if (isOnTrial && !tenancy.hasProgressed) past.trials += 1;
     past.deaths += 1;
-    past.lifeMs = Math.max(past.lifeMs, tenancy.agedMs + atMs - tenancy.begunAtMs);
+    // A lease is all that those who come after can be sure of.
+    const heldMs = Math.min(atMs - tenancy.begunAtMs, this.#leaseMs);
+    past.lifeMs = Math.max(past.lifeMs, tenancy.agedMs + heldMs);
     past.tenancy = null;
   }
 

@@ -8,6 +8,7 @@ import type {
   AssignmentRecord,
   LeaderRecord,
   LeaseRecord,
+  ParkedRecord,
   PlanRecord,
   PresenceRecord,
   SplitRecord,
@@ -165,17 +166,19 @@ export class TransactionChecker {
           epoch: record.epoch,
           isTakeover: change.before.owner !== null && change.before.nonce !== record.nonce,
         });
-        yield* claimProblems(change, this.#maxAttempts);
+        yield* claimProblems(change);
         return;
       case 'requeue':
         if (!this.#hasRequeue(version)) yield 'requeued without a word in the plan (R23)';
         return;
       case 'quarantine':
-        yield* quarantineProblems(change, this.#maxAttempts);
+        yield* setAsideProblems(change, {
+          parked: group.parked?.after,
+          maxAttempts: this.#maxAttempts,
+        });
         return;
       case 'fail':
-        if (!isFreed(change)) yield 'failed, and its lease stays';
-        if (record.attempts >= this.#maxAttempts) yield 'failed at the cap, and not quarantined';
+        yield* failureProblems(change);
         return;
       case 'commit':
       case 'complete':
@@ -232,11 +235,11 @@ function nameOfChange({ before, after }: SplitChange): ChangeName | null {
   if (after.status === 'completed') return after.owner === null ? 'complete' : null;
   if (after.status !== 'runnable') return null;
   if (after.owner !== null) return after.owner === before.owner ? 'commit' : null;
-  const isFailure = after.lastFailure?.epoch === after.epoch && after.attempts > 0;
+  const isFailure = after.lastFailure?.epoch === after.epoch;
   return isFailure ? 'fail' : 'release';
 }
 
-function* claimProblems(change: SplitChange, maxAttempts: number): Iterable<string> {
+function* claimProblems(change: SplitChange): Iterable<string> {
   const { before, after, by, leaseBefore, leaseAfter } = change;
   if (after.owner !== by.instance || after.nonce !== by.nonce) yield 'claimed for somebody else';
   if (compareWatermarks(before.watermark, after.watermark) !== 0 || before.state !== after.state) {
@@ -251,26 +254,69 @@ function* claimProblems(change: SplitChange, maxAttempts: number): Iterable<stri
   if (previous !== undefined && leaseBefore?.session === leaseAfter?.session) {
     yield 'claimed again under the same session';
   }
-  const consumes = previous !== undefined || before.owner !== null;
-  const isSameProcess = before.nonce === after.nonce;
-  const expected = before.attempts + (consumes ? 1 : 0);
-  const isWaived = consumes && isSameProcess && after.attempts === before.attempts;
-  if (after.attempts !== expected && !isWaived) {
+  if (after.attempts !== before.attempts) {
     yield `a claim took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
-  if (consumes && !isWaived && after.attempts >= maxAttempts) yield 'claimed at the cap (R28)';
+  const deaths = (after.suspicion?.deaths ?? 0) - (before.suspicion?.deaths ?? 0);
+  const isDeath = previous !== undefined || before.owner !== null;
+  const isWaived = isDeath && before.nonce === after.nonce && deaths === 0;
+  if (deaths !== (isDeath ? 1 : 0) && !isWaived) {
+    yield `a claim took the deaths from ${before.suspicion?.deaths ?? 0} to ${after.suspicion?.deaths ?? 0} (R48)`;
+  }
+  const { suspicion } = after;
+  if (suspicion !== null && !suspicion.isCleared && suspicion.charged >= CHARGES) {
+    yield 'claimed after three deaths on trial (R28)';
+  }
+  if (before.lastFailure?.epoch === before.epoch && before.lastFailure.never && !isDeath) {
+    yield 'claimed though its handler said never (R28)';
+  }
 }
 
-function* quarantineProblems(change: SplitChange, maxAttempts: number): Iterable<string> {
-  const { before, after, by, leaseBefore } = change;
-  const isOwn = before.owner === by.instance && before.nonce === by.nonce;
-  if (before.owner === null) yield 'quarantined though nobody owned it';
-  if (!isOwn && leaseBefore !== undefined) yield 'quarantined under a lease (T12)';
-  if (after.attempts !== before.attempts + 1) {
-    yield `a quarantine took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
+function* failureProblems(change: SplitChange): Iterable<string> {
+  const { before, after } = change;
+  if (!isFreed(change)) yield 'failed, and its lease stays';
+  const { counted, later } = after.lastFailure!;
+  const attempts = before.attempts + (counted ? 1 : 0);
+  if (after.attempts !== attempts) {
+    yield `a failure took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
-  if (after.attempts < maxAttempts) yield `quarantined after ${after.attempts} attempts (R28)`;
-  if (!isFreed(change)) yield 'quarantined, and its lease stays';
+  const failures = (after.failing?.failures ?? 0) - (before.failing?.failures ?? 0);
+  if (failures !== (later ? 0 : 1)) yield `a failure was counted ${failures} times (R31)`;
+}
+
+/** Deaths on trial that set a split aside. */
+const CHARGES = 3;
+
+/** Only a leader sets aside; who leads is looked at elsewhere. */
+function* setAsideProblems(
+  change: SplitChange,
+  { parked, maxAttempts }: { readonly parked: Written | undefined; readonly maxAttempts: number },
+): Iterable<string> {
+  const { before, after, leaseBefore } = change;
+  if (leaseBefore !== undefined) yield 'set aside under a lease (T12)';
+  if (after.attempts !== before.attempts) {
+    yield `a setting aside took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
+  }
+  const rule = (parked?.record as ParkedRecord | undefined)?.rule;
+  if ((rule === 'deaths') !== (before.owner !== null)) yield `set aside by ${rule} (T12)`;
+  switch (rule) {
+    case 'deaths':
+      if ((after.suspicion?.charged ?? 0) >= CHARGES) return;
+      yield `set aside after ${after.suspicion?.charged} deaths on trial (R28)`;
+      return;
+    case 'attempts':
+      if (after.attempts < maxAttempts) yield `set aside after ${after.attempts} attempts (R28)`;
+      break;
+    case 'never':
+      if (before.lastFailure?.never !== true) yield 'set aside at once, which nobody asked for';
+      break;
+    case 'last':
+    case 'job':
+      break;
+    default:
+      yield 'set aside by no rule (R28)';
+  }
+  if (before.lastFailure?.epoch !== before.epoch) yield 'set aside without a failure (R28)';
 }
 
 function* progressProblems(change: SplitChange, name: ChangeName): Iterable<string> {

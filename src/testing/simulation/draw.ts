@@ -1,6 +1,7 @@
 /** Draws a whole scenario from one seed. */
 import { hash32 } from '../../base/hash.ts';
 import { type Random, seededRandom } from '../../base/random.ts';
+import type { RetryOptions } from '../../coordinator/api/config.ts';
 import { drawActs } from './acts/draw-acts.ts';
 import type {
   Act,
@@ -23,6 +24,9 @@ const DURATIONS_MS: Readonly<Record<ScenarioSize, readonly [number, number]>> = 
   full: [15_000, 32_000],
   small: [4_000, 8_000],
 };
+
+/** How long a job fails at least before it is given up. */
+const GIVE_UP_MS = 120_000;
 
 /** The scenario of a 32-bit seed. */
 export function scenarioOf(seed: number, size: ScenarioSize = 'full'): Scenario {
@@ -63,7 +67,7 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
       opTimeoutMs,
       rebalanceDelayMs: draw.chance(0.2) ? 0 : draw.whole(0, 2 * leaseDurationMs),
       drainDeadlineMs: draw.whole(opTimeoutMs, 2 * leaseDurationMs),
-      maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
+      retry: drawRetry(draw),
       replanIntervalMs: draw.whole(leaseDurationMs, 3 * leaseDurationMs),
       reconcileIntervalMs: draw.whole(leaseDurationMs, 4 * leaseDurationMs),
     },
@@ -85,6 +89,21 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
     splitMs: 0,
     faultsMin: size === 'full' ? 200 : 0,
     acts: isSoonDone ? [requeues, ...acts] : acts,
+  };
+}
+
+/** Short rests, so that much happens; a job is given up only when it has failed for longer than any fault lasts. */
+function drawRetry(draw: Draw): RetryOptions {
+  const maxMs = draw.whole(200, 3_000);
+  return {
+    maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
+    backoff: {
+      initialMs: draw.whole(0, Math.min(500, maxMs)),
+      factor: draw.pick([1, 2, 2, 3]),
+      maxMs,
+      jitter: draw.pick([0, 0.2, 0.5]),
+    },
+    giveUpAfterMs: draw.whole(GIVE_UP_MS, 2 * GIVE_UP_MS),
   };
 }
 

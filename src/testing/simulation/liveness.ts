@@ -34,7 +34,8 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
   const lanes = scenario.workers.reduce((sum, { maxInFlight }) => sum + maxInFlight, 0);
   const splitCount = Math.max(scenario.splits.length, store.dump(`${keys.root}specs/`).length);
   const waves = Math.ceil(splitCount / Math.max(1, lanes));
-  const attemptMs = leaseMs / 2 + 2 * config.opTimeoutMs + scenario.splitMs;
+  const { backoff, giveUpAfterMs } = config.retry;
+  const attemptMs = 1.5 * backoff.maxMs + 2 * config.opTimeoutMs + scenario.splitMs;
   const longestMs = Math.max(
     0,
     ...scenario.planner.map(({ delayMs }) => delayMs),
@@ -48,9 +49,14 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
       notReady === null ? 0 : notReady.untilMs + (notReady.restMs ?? 0) + leaseMs,
     ),
   );
+  // Each of those that kill dies on trial three times, in a process that is four leases old.
+  const killers = scenario.splits.filter(({ poison }) => poison.startsWith('kills')).length;
+  const trialsMs = 3 * (1 + killers) * 5 * leaseMs;
   const sumMs =
     longestMs +
     notReadyMs +
+    giveUpAfterMs +
+    trialsMs +
     22 * leaseMs +
     2 * config.rebalanceDelayMs +
     2 * config.drainDeadlineMs +

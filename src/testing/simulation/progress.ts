@@ -4,7 +4,7 @@
  */
 import type { Status } from '../../coordinator/status.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
-import { leaseCodec, splitCodec } from '../../records/records.ts';
+import { leaseCodec, splitCodec, type SplitRecord } from '../../records/records.ts';
 import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';
 import type { SimulationViolation } from './violation.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
@@ -30,6 +30,8 @@ export class Progress {
   readonly #outSinceMs = new Map<SimulatedProcess, number>();
   /** Since when a split has not been worked on, for no reason. */
   readonly #idleSinceMs = new Map<string, number>();
+  /** Since when a split has been seen to rest, by its epoch. */
+  readonly #restsSinceMs = new Map<string, number>();
   /** The longest that anything has waited so far, as a share of what it may. */
   worst = 0;
 
@@ -95,7 +97,7 @@ export class Progress {
         continue;
       }
       const isWorkedOn = living.has(owners.get(id) ?? '');
-      if (isWorkedOn || hasReason(id, { present, free })) {
+      if (isWorkedOn || this.#rests(id, split.record) || hasReason(id, { present, free })) {
         this.#idleSinceMs.set(id, nowMs);
         continue;
       }
@@ -109,15 +111,25 @@ export class Progress {
     }
   }
 
+  /** It rests, and not for longer than it was to: wall clocks may say anything. */
+  #rests(id: string, { rest, owner, epoch }: SplitRecord): boolean {
+    if (rest === null || owner !== null || rest.epoch !== epoch) return false;
+    const { nowMs } = this.#now;
+    const name = `${id} ${epoch}`;
+    const sinceMs = this.#restsSinceMs.get(name) ?? nowMs;
+    this.#restsSinceMs.set(name, sinceMs);
+    return nowMs - sinceMs <= rest.ms * CLOCK_SLACK;
+  }
+
   /**
    * The longest that a split may wait although somebody has a lane for it: for a leader, for the lease and the delay of who is
-   * gone, for the pause after a failure, and for a worker that was named and cannot take it (R20, R26, R27, R40).
+   * gone, for a process that is old enough for a suspect, and for a worker that was named and cannot take it (R20, R26, R27, R48).
    */
   get #idleBoundMs(): number {
     const { scenario } = this.#world;
     const { rebalanceDelayMs, opTimeoutMs } = configOf(scenario);
     const leaseMs = this.#leaseMs + scenario.expiryLagMs;
-    return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs) * CLOCK_SLACK;
+    return (9 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs) * CLOCK_SLACK;
   }
 
   get #now(): { nowMs: number } {

@@ -1,5 +1,5 @@
 /** What happens to fleets with the default options, and what they promise then: data. */
-import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
+import type { ConfigInput } from '../../../src/coordinator/api/config.ts';
 
 const SECOND = 1_000;
 const MINUTE = 60 * SECOND;
@@ -61,7 +61,7 @@ export interface OutageCase {
   readonly endsWhenFound?: boolean;
   /** Everything is over by then. */
   readonly untilMs: number;
-  readonly config?: Partial<WorkerConfig>;
+  readonly config?: ConfigInput;
   readonly promised: Promised;
   readonly instead?: Instead;
 }

@@ -244,8 +244,8 @@ class Work {
   }
 
   /** Hands it back unasked. */
-  giveUp(_restMs: number | null): Promise<void> {
-    return this.grant.release();
+  giveUp(restMs: number | null): Promise<void> {
+    return this.grant.release(restMs === null ? {} : { afterMs: restMs });
   }
 
   #next(): { watermark: bigint; state: string } {

@@ -1,9 +1,11 @@
 /** A service that runs its own control loop on the seam: ownership as events, progress as requests, each with its epoch. */
 import type {
   CoordinationEvent,
+  FailOptions,
   OwnershipEvent,
   Progress,
   ProgressInput,
+  ReleaseOptions,
   RevokeReason,
   Split,
 } from '../../../coordinator/api/api.ts';
@@ -139,17 +141,17 @@ class HeldSplit implements Grant {
     return this.#coordinator.complete(this.split.id, progress ?? null, this.epoch);
   }
 
-  fail(reason: string): Promise<void> {
+  fail(reason: string, options?: FailOptions): Promise<void> {
     this.hasEnded = true;
-    return this.#coordinator.fail(this.split.id, reason, this.epoch);
+    return this.#coordinator.fail(this.split.id, reason, this.epoch, options);
   }
 
-  release(): Promise<void> {
+  release(options: ReleaseOptions = {}): Promise<void> {
     this.hasEnded = true;
     const { id } = this.split;
-    return this.wasAsked
+    return this.wasAsked && options.afterMs === undefined
       ? this.#coordinator.releaseDrained([id], this.epoch)
-      : this.#coordinator.giveUp(id, this.epoch);
+      : this.#coordinator.giveUp(id, this.epoch, options);
   }
 
   finished(): Promise<void> {

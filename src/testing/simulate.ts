@@ -62,7 +62,11 @@ export interface SimulationReport {
   readonly violations: readonly SimulationViolation[];
 }
 
-const CONFIG: ConfigInput = { leaseDurationMs: 3_000, opTimeoutMs: 1_000 };
+const CONFIG: ConfigInput = {
+  leaseDurationMs: 3_000,
+  opTimeoutMs: 1_000,
+  retry: { backoff: { maxMs: 1_000 }, giveUpAfterMs: 20_000 },
+};
 const SEED_MAX = 2 ** 32 - 1;
 
 /**

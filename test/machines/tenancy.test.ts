@@ -386,6 +386,6 @@ describe('ending', () => {
       const hasSplit = count('grantSplit') > 0 && count('loseGrant') === 0;
       expect([way, snapshot.context.isGranted]).toEqual([way, hasSplit]);
     }
-    expect(ends.size).toBe(17);
+    expect(ends.size).toBe(16);
   }, 60_000);
 });

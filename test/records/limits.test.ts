@@ -34,6 +34,10 @@ const split: SplitRecord = {
   watermark: '-12',
   state: 'AAAA',
   lastFailure: null,
+  rest: null,
+  failing: null,
+  tenure: null,
+  suspicion: null,
 };
 const plan = {
   fingerprint: 'f',

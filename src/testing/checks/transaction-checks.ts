@@ -3,6 +3,8 @@
  * checked on the history of a store, and on nothing else.
  */
 import { compareDecimals, nextEpoch } from '../../base/decimals.ts';
+import { hasJustFailed } from '../../protocol/faults/failures.ts';
+import { CHARGES_MAX, isSuspect } from '../../protocol/faults/suspicion.ts';
 import { compareWatermarks } from '../../protocol/tenancy-records.ts';
 import type {
   AssignmentRecord,
@@ -39,6 +41,8 @@ export class TransactionChecker {
   readonly #verdicts = new VerdictRules();
   /** The watermark at which the present tenancy of each split began. */
   readonly #starts = new Map<string, string | null>();
+  /** Splits that are tried as suspects, and by which process. */
+  readonly #tried = new Map<string, { readonly nonce: string | null; readonly root: string }>();
   /** Processes that know of their announcement in this store: they have claimed, or stood for election. */
   readonly #present = new Set<string>();
   /** Claims of the revision that was read last. */
@@ -157,6 +161,12 @@ export class TransactionChecker {
       start: this.#starts.get(`${group.root}${version.id}`),
     };
     const name = nameOfChange(change);
+    const tried = `${group.root} ${version.id}`;
+    if (record.owner === null || !isSuspect(record.suspicion)) this.#tried.delete(tried);
+    else if (name === 'claim') {
+      yield* this.#trialProblems(group.root, record);
+      this.#tried.set(tried, { nonce: record.nonce, root: group.root });
+    }
     switch (name) {
       case 'claim':
         this.#present.add(`${group.root}${record.owner} ${record.nonce}`);
@@ -172,10 +182,7 @@ export class TransactionChecker {
         if (!this.#hasRequeue(version)) yield 'requeued without a word in the plan (R23)';
         return;
       case 'quarantine':
-        yield* setAsideProblems(change, {
-          parked: group.parked?.after,
-          maxAttempts: this.#maxAttempts,
-        });
+        yield* quarantineProblems(change, this.#parkedIn(group), this.#maxAttempts);
         return;
       case 'fail':
         yield* failureProblems(change);
@@ -188,6 +195,20 @@ export class TransactionChecker {
       case null:
         yield `no transaction of the protocol: ${summary(change.before)} to ${summary(record)}`;
     }
+  }
+
+  /** A process tries one suspect at a time (R48). */
+  *#trialProblems(root: string, { nonce }: SplitRecord): Iterable<string> {
+    for (const [name, other] of this.#tried) {
+      if (other.nonce !== nonce || other.root !== root) continue;
+      const split = name.slice(root.length + 1);
+      const lease = this.#states.get(`${root}leases/${split}`)?.record as LeaseRecord | undefined;
+      if (lease?.nonce === nonce) yield `claimed while its process tries ${split} (R48)`;
+    }
+  }
+
+  #parkedIn({ parked }: SplitVersions): ParkedRecord | undefined {
+    return parked?.after?.record as ParkedRecord | undefined;
   }
 
   #leaseOf({ root, split }: SplitVersions): Written | undefined {
@@ -235,8 +256,7 @@ function nameOfChange({ before, after }: SplitChange): ChangeName | null {
   if (after.status === 'completed') return after.owner === null ? 'complete' : null;
   if (after.status !== 'runnable') return null;
   if (after.owner !== null) return after.owner === before.owner ? 'commit' : null;
-  const isFailure = after.lastFailure?.epoch === after.epoch;
-  return isFailure ? 'fail' : 'release';
+  return hasJustFailed(after) ? 'fail' : 'release';
 }
 
 function* claimProblems(change: SplitChange): Iterable<string> {
@@ -257,66 +277,58 @@ function* claimProblems(change: SplitChange): Iterable<string> {
   if (after.attempts !== before.attempts) {
     yield `a claim took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
+  if (hasJustFailed(before) && before.lastFailure!.never)
+    yield 'claimed, and refused for good (R28)';
+  const mayBeDeath = previous !== undefined || before.owner !== null;
+  const isSameProcess = before.nonce === after.nonce;
   const deaths = (after.suspicion?.deaths ?? 0) - (before.suspicion?.deaths ?? 0);
-  const isDeath = previous !== undefined || before.owner !== null;
-  const isWaived = isDeath && before.nonce === after.nonce && deaths === 0;
-  if (deaths !== (isDeath ? 1 : 0) && !isWaived) {
-    yield `a claim took the deaths from ${before.suspicion?.deaths ?? 0} to ${after.suspicion?.deaths ?? 0} (R48)`;
-  }
-  const { suspicion } = after;
-  if (suspicion !== null && !suspicion.isCleared && suspicion.charged >= CHARGES) {
-    yield 'claimed after three deaths on trial (R28)';
-  }
-  if (before.lastFailure?.epoch === before.epoch && before.lastFailure.never && !isDeath) {
-    yield 'claimed though its handler said never (R28)';
-  }
+  const expected = mayBeDeath ? (isSameProcess ? [0, 1] : [1]) : [0];
+  if (!expected.includes(deaths)) yield `a claim counted ${deaths} deaths (R48)`;
+  if (deaths === 1) yield* deathProblems(change);
+}
+
+/** A death is charged to a suspect on trial, and to nobody else (R48). */
+function* deathProblems({ before, after }: SplitChange): Iterable<string> {
+  const charged = (after.suspicion?.charged ?? 0) - (before.suspicion?.charged ?? 0);
+  const wasOnTrial = isSuspect(before.suspicion) && before.tenure?.epoch === before.epoch;
+  if (charged !== (wasOnTrial ? 1 : 0)) yield `a death was charged with ${charged} (R48)`;
+  const isWorn = isSuspect(after.suspicion) && (after.suspicion?.charged ?? 0) >= CHARGES_MAX;
+  if (isWorn) yield 'claimed after its last trial (R28)';
 }
 
 function* failureProblems(change: SplitChange): Iterable<string> {
   const { before, after } = change;
   if (!isFreed(change)) yield 'failed, and its lease stays';
-  const { counted, later } = after.lastFailure!;
-  const attempts = before.attempts + (counted ? 1 : 0);
-  if (after.attempts !== attempts) {
+  const cost = after.lastFailure!.counted ? 1 : 0;
+  if (after.attempts !== before.attempts + cost) {
     yield `a failure took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
-  const failures = (after.failing?.failures ?? 0) - (before.failing?.failures ?? 0);
-  if (failures !== (later ? 0 : 1)) yield `a failure was counted ${failures} times (R31)`;
 }
 
-/** Deaths on trial that set a split aside. */
-const CHARGES = 3;
-
-/** Only a leader sets aside; who leads is looked at elsewhere. */
-function* setAsideProblems(
+/** Only the leader sets aside, and each rule has its evidence in the record (R28). */
+function* quarantineProblems(
   change: SplitChange,
-  { parked, maxAttempts }: { readonly parked: Written | undefined; readonly maxAttempts: number },
+  parked: ParkedRecord | undefined,
+  maxAttempts: number,
 ): Iterable<string> {
   const { before, after, leaseBefore } = change;
-  if (leaseBefore !== undefined) yield 'set aside under a lease (T12)';
+  if (leaseBefore !== undefined) yield 'quarantined under a lease (T12)';
+  if (!isFreed(change)) yield 'quarantined, and its lease stays';
   if (after.attempts !== before.attempts) {
-    yield `a setting aside took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
+    yield `a quarantine took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
   }
-  const rule = (parked?.record as ParkedRecord | undefined)?.rule;
-  if ((rule === 'deaths') !== (before.owner !== null)) yield `set aside by ${rule} (T12)`;
-  switch (rule) {
-    case 'deaths':
-      if ((after.suspicion?.charged ?? 0) >= CHARGES) return;
-      yield `set aside after ${after.suspicion?.charged} deaths on trial (R28)`;
-      return;
-    case 'attempts':
-      if (after.attempts < maxAttempts) yield `set aside after ${after.attempts} attempts (R28)`;
-      break;
-    case 'never':
-      if (before.lastFailure?.never !== true) yield 'set aside at once, which nobody asked for';
-      break;
-    case 'last':
-    case 'job':
-      break;
-    default:
-      yield 'set aside by no rule (R28)';
+  const rule = parked?.rule ?? null;
+  if ((rule === 'deaths') !== (before.owner !== null)) {
+    yield `set aside for ${rule}, and ${before.owner ?? 'nobody'} owned it (R28)`;
   }
-  if (before.lastFailure?.epoch !== before.epoch) yield 'set aside without a failure (R28)';
+  if (rule === 'deaths') {
+    if ((after.suspicion?.charged ?? 0) < CHARGES_MAX)
+      yield 'set aside before its last trial (R28)';
+  } else if (!hasJustFailed(before)) yield `set aside for ${rule}, and has not failed (R28)`;
+  if (rule === 'never' && before.lastFailure?.never !== true) yield 'nobody refused it (R28)';
+  if (rule === 'attempts' && after.attempts < maxAttempts) {
+    yield `quarantined after ${after.attempts} attempts (R28)`;
+  }
 }
 
 function* progressProblems(change: SplitChange, name: ChangeName): Iterable<string> {

@@ -215,8 +215,9 @@ export class Claims {
     );
   }
 
-  /** Makes a decision due; one timer is enough for all that wait. */
-  #wakeIn(afterMs: number): void {
+  /** Makes a decision due; one timer is enough for all that wait. Less than a millisecond is no time on any clock. */
+  #wakeIn(leftMs: number): void {
+    const afterMs = Math.max(1, Math.ceil(leftMs));
     const atMs = this.#core.clock.nowMs() + afterMs;
     if (atMs >= this.#wakeAtMs) return;
     this.#wakeAtMs = atMs;

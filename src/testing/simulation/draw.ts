@@ -98,7 +98,7 @@ function drawRetry(draw: Draw): RetryOptions {
   return {
     maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
     backoff: {
-      initialMs: draw.whole(0, Math.min(500, maxMs)),
+      initialMs: draw.whole(20, Math.min(500, maxMs)),
       factor: draw.pick([1, 2, 2, 3]),
       maxMs,
       jitter: draw.pick([0, 0.2, 0.5]),

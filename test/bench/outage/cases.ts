@@ -51,6 +51,8 @@ export interface OutageCase {
   /** Commits of each split, from its beginning to its end, and how long each takes. */
   readonly steps: number;
   readonly stepMs: number;
+  /** `steps` is the mean: one has a fifth of it, another nearly twice as many. */
+  readonly isSpread?: boolean;
   /** An open plan, whose splits have no end. */
   readonly isEndless?: boolean;
   /** A process that is started again has the id of the one before; true when absent. */
@@ -79,8 +81,24 @@ const GIVE_UP_MS = 6 * HOUR;
 const FAILS: Poison = { split: 0, by: 'failure', afterMs: 200 };
 const KILLS: Poison = { split: 0, by: 'death', afterMs: 200 };
 
-/** Work that goes on for as long as something may go wrong. */
-const LONG = { steps: 240, stepMs: 5 * SECOND, endsWhenFound: true };
+/**
+ * Work that goes on for longer than anything may take to be found: splits of all lengths, of which one ends every few seconds
+ * where more of them wait than there are lanes for.
+ */
+function longWork([workers, splits]: Size): Pick<
+  OutageCase,
+  'steps' | 'stepMs' | 'isSpread' | 'endsWhenFound'
+> {
+  const lanes = Math.min(splits, LANES * workers);
+  const steps = Math.max(4, Math.round((LONG_STEPS * lanes) / splits));
+  return { steps, stepMs: 5 * SECOND, isSpread: splits > lanes, endsWhenFound: true };
+}
+
+/** Steps of a lane, twenty minutes in all. */
+const LONG_STEPS = 240;
+/** About as many as a worker has. */
+const LANES = 8;
+
 /** Work that is begun when something goes wrong, and ends soon after. */
 const SHORT = { steps: 12, stepMs: 5 * SECOND };
 /** Little work for each, much in all. */
@@ -119,7 +137,7 @@ function during(forMs: number, size: Size, poison: readonly Poison[], what: stri
   const base = outage(forMs, size);
   return {
     ...base,
-    ...LONG,
+    ...longWork(size),
     name: `${what} during an ${base.name}`,
     poison,
     untilMs: base.untilMs + 30 * MINUTE,
@@ -137,7 +155,7 @@ function among(poison: Poison, size: Size, fields: Partial<OutageCase> = {}): Ou
     name: `${where} ${kind}: ${workers === 1 ? 'one worker' : `${workers} workers`}`,
     workers,
     splits,
-    ...(splits > 1_000 ? { steps: 2, stepMs: 5 * SECOND } : LONG),
+    ...longWork(size),
     poison: [poison],
     untilMs: 90 * MINUTE,
     promised: { foundMsMax: FOUND_MS_MAX },
@@ -359,9 +377,12 @@ export const CASES: readonly OutageCase[] = [
   sickHost(10 * MINUTE, [2, 2]),
   sickHost(10 * MINUTE, [2, 100]),
   sickHost(10 * MINUTE, [10, 100]),
-  sickHost(HOUR, [2, 100], { ...LONG, name: 'one sick host for 1 h: 100 long splits, 2 workers' }),
+  sickHost(HOUR, [2, 100], {
+    ...longWork([2, 100]),
+    name: 'one sick host for 1 h: 100 long splits, 2 workers',
+  }),
   sickHost(10 * MINUTE, [10, 100], {
-    ...LONG,
+    ...longWork([10, 100]),
     name: 'one sick host for 10 min, and one bad split: 100 splits, 10 workers',
     poison: [FAILS],
     promised: { foundMsMax: FOUND_MS_MAX },
@@ -370,7 +391,7 @@ export const CASES: readonly OutageCase[] = [
   half([2, 100]),
   half([10, 100]),
   half([10, 100], {
-    ...LONG,
+    ...longWork([10, 100]),
     name: 'half a downstream away for 10 min: 100 long splits, 10 workers',
   }),
   half([10, 10_000], { ...TINY }),

@@ -22,6 +22,9 @@ const RESTART_MS = 2_000;
 /** How long it is looked at what else happens, once everything is found that is to be found. */
 const LOOKS_ON_MS = 180_000;
 
+/** A prime: lengths in no order. */
+const SPREAD = 7_919;
+
 interface Process extends Mortal {
   readonly slot: number;
   readonly worker: Worker;
@@ -180,8 +183,9 @@ export class OutageFleet {
   }
 
   async #handle(process: Process, grant: Grant): Promise<void> {
-    const { steps, stepMs, isEndless = false } = this.#case;
+    const { stepMs, isEndless = false } = this.#case;
     const split = this.#splits.get(grant.split.id)!;
+    const steps = this.#stepsOf(split);
     split.firstMs ??= this.#nowMs;
     const sleep = (ms: number): Promise<void> => sleepOn(process.clock, ms, grant.lost);
     for (let at = Number(grant.progress?.watermark ?? 0n); isEndless || at < steps; at += 1) {
@@ -196,6 +200,13 @@ export class OutageFleet {
     }
     await grant.complete();
     this.#done += 1;
+  }
+
+  #stepsOf({ index }: SplitSight): number {
+    const { steps, splits, isSpread = false } = this.#case;
+    if (!isSpread) return steps;
+    const share = ((index * SPREAD) % splits) / splits;
+    return Math.max(1, Math.round(steps * (0.2 + 1.6 * share)));
   }
 
   async #poison(

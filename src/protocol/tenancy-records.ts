@@ -20,7 +20,11 @@ import {
   failingAfterRest,
   restAfterFailureMs,
 } from './faults/failures.ts';
-import { suspicionAfterOrder, suspicionAfterProgress } from './faults/suspicion.ts';
+import {
+  suspicionAfterOrder,
+  suspicionAfterProgress,
+  suspicionAfterSurvival,
+} from './faults/suspicion.ts';
 
 /** How far a split has come. */
 export interface Progress {
@@ -97,13 +101,15 @@ export interface TenancySpan {
    */
   readonly startWatermark: string | null;
   readonly tenancyMs: number;
+  /** A suspect that its process has outlived (R48). */
+  readonly hasSurvived?: boolean;
 }
 
 /** A commit (T8). Its watermark is not below the record's. */
 export function committedRecord(
   record: SplitRecord,
   progress: Progress,
-  { startWatermark, tenancyMs }: TenancySpan,
+  { startWatermark, tenancyMs, hasSurvived }: TenancySpan,
 ): SplitRecord {
   checkRunnable(record, 'commit');
   invariant(
@@ -115,10 +121,11 @@ export function committedRecord(
   const next: { -readonly [Field in keyof SplitRecord]: SplitRecord[Field] } = { ...record };
   next.watermark = progress.watermark;
   next.state = progress.state;
+  if (hasSurvived === true) next.suspicion = suspicionAfterSurvival(record.suspicion);
   if (!rose) return next;
   next.attempts = 0;
   next.failing = null;
-  next.suspicion = suspicionAfterProgress(record.suspicion, tenancyMs);
+  next.suspicion = suspicionAfterProgress(next.suspicion, tenancyMs);
   const { tenure } = record;
   if (tenure !== null && !tenure.rose) next.tenure = { ...tenure, rose: true };
   return next;

@@ -121,13 +121,13 @@ export interface TenureRecord {
 export interface SuspicionRecord {
   /** In a row, without an end in order after progress. */
   readonly deaths: number;
-  /** Those of them that came after progress. */
+  /** Those of them that came after it had been cleared, or after progress. */
   readonly relapses: number;
   /** Those that came while the split was on trial. */
   readonly charged: number;
   /** The longest of the lives that were lost, as far as it is known. */
   readonly lifeMs: number;
-  /** It has shown progress since: no suspect. */
+  /** It has shown progress since, or outlived what was lost with it: no suspect. */
   readonly isCleared: boolean;
 }
 

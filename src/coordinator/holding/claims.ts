@@ -6,7 +6,7 @@
 import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { hasJustFailed, restEndsAtMs, restOf } from '../../protocol/faults/failures.ts';
-import { crashLoopOf, isSuspect, trialAgeMs } from '../../protocol/faults/suspicion.ts';
+import { crashLoopOf, isSuspect, survivalMs, trialAgeMs } from '../../protocol/faults/suspicion.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -27,6 +27,7 @@ import {
 } from '../../records/records.ts';
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
+import { Wake } from '../loop/wake.ts';
 import type { Core } from '../link/core.ts';
 import { keepReading } from '../link/reading.ts';
 import type { Tenancy } from './tenancy.ts';
@@ -59,7 +60,7 @@ interface SentClaim {
 export class Claims {
   readonly #core: Core;
   readonly #hooks: ClaimHooks;
-  #wakeAtMs = Infinity;
+  readonly #wake: Wake;
   /** The suspect that was claimed last; it may be over, or cleared. */
   #tried: Tenancy | null = null;
   #hasToldWait = false;
@@ -69,6 +70,7 @@ export class Claims {
   constructor(core: Core, hooks: ClaimHooks) {
     this.#core = core;
     this.#hooks = hooks;
+    this.#wake = new Wake(core);
   }
 
   /** Reads what must be read, and sends the claims that lanes are free for. `waiting`: tenancies that await. */
@@ -106,7 +108,15 @@ export class Claims {
     return this.#tried;
   }
 
-  /** The split got further; a suspect makes room for the next one by it. */
+  /** A suspect that is in hand for longer than what was lost with it has not killed its process (R48). */
+  #tryOut(tenancy: Tenancy, { epoch, suspicion }: SplitRecord): void {
+    if (!isSuspect(suspicion)) return;
+    this.#core.after(survivalMs(suspicion!), () => {
+      if (tenancy.epoch === epoch && !tenancy.chart.hasEnded) tenancy.survived();
+    });
+  }
+
+  /** The split got further, or was cleared; a suspect makes room for the next one by it. */
   progressed(tenancy: Tenancy): void {
     if (tenancy === this.#tried && this.#onTrial() === null) this.#core.mailbox.requestDecision();
   }
@@ -173,7 +183,7 @@ export class Claims {
     };
     const leftMs = restEndsAtMs(rest, sight) - nowMs;
     if (leftMs <= 0) return false;
-    this.#wakeIn(leftMs);
+    this.#wake.in(leftMs);
     return true;
   }
 
@@ -185,7 +195,7 @@ export class Claims {
     if (onTrial !== null && onTrial !== tenancy) return false;
     const leftMs = trialAgeMs(suspicion!) - this.#hooks.agedMs();
     if (leftMs <= 0) return true;
-    this.#wakeIn(leftMs);
+    this.#wake.in(leftMs);
     this.#tellWait(tenancy, leftMs);
     return false;
   }
@@ -213,17 +223,6 @@ export class Claims {
         'a split that kills its process is set aside after three trials, a process that dies by itself is not helped by that',
       { split, ...found },
     );
-  }
-
-  /** Makes a decision due; one timer is enough for all that wait. Less than a millisecond is no time on any clock. */
-  #wakeIn(leftMs: number): void {
-    const afterMs = Math.max(1, Math.ceil(leftMs));
-    const atMs = this.#core.clock.nowMs() + afterMs;
-    if (atMs >= this.#wakeAtMs) return;
-    this.#wakeAtMs = atMs;
-    this.#core.after(afterMs, () => {
-      this.#wakeAtMs = Infinity;
-    });
   }
 
   #read(tenancies: readonly Tenancy[]): void {
@@ -407,6 +406,7 @@ export class Claims {
     if (isOurs && session.isValid()) {
       tenancy.began(sent.record, revision, sent.session, sent.restedMs);
       tenancy.send({ type: 'claim.won' });
+      this.#tryOut(tenancy, sent.record);
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);
       tenancy.send({ type: 'claim.lost' });

@@ -319,6 +319,9 @@ export class Tenancies {
         this.#witnesses.progressed(split, this.#core.clock.nowMs());
         this.#claims.progressed(further);
       },
+      survived: (cleared) => {
+        this.#claims.progressed(cleared);
+      },
       failing: (_, sinceMs) => this.#witnesses.failed(split, sinceMs, this.#core.clock.nowMs()),
     });
     this.#bySplit.set(split, tenancy);

@@ -23,6 +23,7 @@ import {
   type TenancySpan,
   withState,
 } from '../../protocol/tenancy-records.ts';
+import { isSuspect } from '../../protocol/faults/suspicion.ts';
 import { progressTxn } from '../../protocol/transactions.ts';
 import { type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Entry, Key, Txn } from '../../store/port.ts';
@@ -56,6 +57,8 @@ export interface TenancyHooks {
   ended(tenancy: Tenancy): void;
   /** It got further, or to its end. */
   progressed(tenancy: Tenancy): void;
+  /** It is no suspect any more, though it has not got further. */
+  survived(tenancy: Tenancy): void;
   /** It is about to fail; true when another split bears witness that this one alone does (R31). */
   failing(tenancy: Tenancy, sinceMs: number): boolean;
 }
@@ -80,6 +83,8 @@ export class Tenancy {
   #beganAtMs = 0;
   /** How long the split had rested for a failure before it was claimed. */
   #restedMs = 0;
+  /** A suspect that this process has outlived: the record does not say so yet (R48). */
+  #hasSurvived = false;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #line: Line = IDLE;
@@ -150,6 +155,15 @@ export class Tenancy {
     }
     this.#pump();
     return null;
+  }
+
+  /** A suspect has been in hand for long enough: its record says so, with the next write or one of its own (R48). */
+  survived(): void {
+    if (!this.mayCommit || !isSuspect(this.known.record!.suspicion)) return;
+    this.#hasSurvived = true;
+    const { watermark } = this.known.record!;
+    this.#pending ??= { progress: { watermark, state: null }, waiters: [] };
+    this.#pump();
   }
 
   /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
@@ -287,7 +301,7 @@ export class Tenancy {
 
   #span(): TenancySpan {
     const tenancyMs = this.#core.clock.nowMs() - this.#beganAtMs;
-    return { startWatermark: this.#startWatermark, tenancyMs };
+    return { startWatermark: this.#startWatermark, tenancyMs, hasSurvived: this.#hasSurvived };
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
@@ -315,6 +329,10 @@ export class Tenancy {
     const isFurther = record.watermark !== this.known.record!.watermark;
     this.known.wrote(record, revision);
     if (isFurther || record.status === 'completed') this.#hooks.progressed(this);
+    if (this.#hasSurvived && !isSuspect(record.suspicion)) {
+      this.#hasSurvived = false;
+      this.#hooks.survived(this);
+    }
     if (sent.ending === null) {
       for (const waiter of waitersOf(sent)) waiter.resolve();
       // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.

@@ -45,7 +45,8 @@ export function suspicionAfterDeath(record: Mortal, leaseDurationMs: number): Su
   const tenure = tenureOf(record);
   const wasOnTrial = isSuspect(before) && tenure !== null;
   const rose = tenure?.rose === true;
-  const relapses = (before?.relapses ?? 0) + (rose ? 1 : 0);
+  const isRelapse = rose || before?.isCleared === true;
+  const relapses = (before?.relapses ?? 0) + (isRelapse ? 1 : 0);
   const lifeMs = Math.round((tenure?.agedMs ?? 0) + leaseDurationMs);
   return {
     ...before,
@@ -87,6 +88,17 @@ export function isOwnerGone(
 /** How long a process must have lived before it takes a suspect. */
 export function trialAgeMs({ lifeMs }: SuspicionRecord): number {
   return AGE_PER_LIFE * lifeMs;
+}
+
+/** How long a suspect must be in hand, without a word of progress, to be cleared. */
+export function survivalMs({ lifeMs, relapses }: SuspicionRecord): number {
+  return relapses >= RELAPSES_MAX ? PROBATION_MS : lifeMs;
+}
+
+/** What is left of a suspicion once its split has been in hand for `survivalMs`, and its process lives. */
+export function suspicionAfterSurvival(suspicion: SuspicionRecord | null): SuspicionRecord | null {
+  if (suspicion === null || suspicion.relapses >= RELAPSES_MAX) return null;
+  return { ...suspicion, isCleared: true };
 }
 
 /**

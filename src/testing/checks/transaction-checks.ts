@@ -164,7 +164,8 @@ export class TransactionChecker {
     const tried = `${group.root} ${version.id}`;
     if (record.owner === null || !isSuspect(record.suspicion)) this.#tried.delete(tried);
     else if (name === 'claim') {
-      yield* this.#trialProblems(tried, group.root, record);
+      this.#tried.delete(tried);
+      yield* this.#trialProblems(group.root, record);
       this.#tried.set(tried, { nonce: record.nonce, root: group.root });
     }
     switch (name) {
@@ -198,9 +199,9 @@ export class TransactionChecker {
   }
 
   /** A process tries one suspect at a time (R48). */
-  *#trialProblems(tried: string, root: string, { nonce }: SplitRecord): Iterable<string> {
+  *#trialProblems(root: string, { nonce }: SplitRecord): Iterable<string> {
     for (const [name, other] of this.#tried) {
-      if (name === tried || other.nonce !== nonce || other.root !== root) continue;
+      if (other.nonce !== nonce || other.root !== root) continue;
       const split = name.slice(root.length + 1);
       const lease = this.#states.get(`${root}leases/${split}`)?.record as LeaseRecord | undefined;
       if (lease?.nonce === nonce) yield `claimed while its process tries ${split} (R48)`;

@@ -66,7 +66,7 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
     2 * config.replanIntervalMs +
     2 * 1.2 * config.reconcileIntervalMs +
     4 * leaseMs +
-    trials * workMs +
+    trials * (workMs + 2 * leaseMs) +
     waves * maxAttempts * attemptMs +
     4 * backoff.maxMs +
     giveUpAfterMs +

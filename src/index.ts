@@ -1,5 +1,11 @@
 /** Leasehold: divides one source's work among the instances of a Node service, safely. */
-export { type ErrorCode, type ErrorKind, isLeaseholdError, LeaseholdError } from './base/errors.ts';
+export {
+  ERROR_CODES,
+  type ErrorCode,
+  type ErrorKind,
+  isLeaseholdError,
+  LeaseholdError,
+} from './base/errors.ts';
 export type { Clock, Timer } from './base/clock.ts';
 export type { Logger, LogLine } from './base/logger.ts';
 export type { Random } from './base/random.ts';
@@ -30,6 +36,7 @@ export type {
   RetryPolicy,
   WorkerConfig,
 } from './coordinator/api/config.ts';
+export { type OptionDescription, OPTIONS } from './coordinator/api/config.ts';
 export type { CoordinatorOptions } from './coordinator/api/options.ts';
 export { createCoordinator, type SplitCoordinator } from './coordinator/coordinator.ts';
 export type { EventStream } from './coordinator/api/events.ts';

@@ -107,6 +107,7 @@ describe('the package', () => {
       'CoordinationEvent',
       'CoordinatorOptions',
       'Draining',
+      'ERROR_CODES',
       'ErrorCode',
       'ErrorKind',
       'EventStream',
@@ -118,8 +119,10 @@ describe('the package', () => {
       'Logger',
       'LossReason',
       'MemoryStore',
+      'OPTIONS',
       'Operator',
       'OperatorOptions',
+      'OptionDescription',
       'OwnershipEvent',
       'PlanAnswer',
       'PlanRequest',
@@ -149,7 +152,9 @@ describe('the package', () => {
       'memoryStore',
     ]);
     expect(Object.keys(leasehold).sort()).toEqual([
+      'ERROR_CODES',
       'LeaseholdError',
+      'OPTIONS',
       'createCoordinator',
       'createOperator',
       'createWorker',

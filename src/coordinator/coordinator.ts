@@ -3,11 +3,14 @@
  * the driver stands on it too.
  */
 import { LeaseholdError } from '../base/errors.ts';
-import type { InstanceId, SplitId } from '../base/ids.ts';
+import { type InstanceId, type SplitId, splitIdOf } from '../base/ids.ts';
+import { AN_ID } from '../base/rules.ts';
+import { aFunction, aListOf, checkArgument } from '../base/shape.ts';
 import type { FailOptions, ProgressInput, ReleaseOptions, StopReport, Verdict } from './api/api.ts';
 import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
+import { checkWorkerOptions } from './api/worker-options.ts';
 import { Engine } from './engine.ts';
 import type { Status } from './status.ts';
 import type { Ask, Tenancies } from './holding/tenancies.ts';
@@ -68,6 +71,18 @@ export function createCoordinator(options: CoordinatorOptions): SplitCoordinator
   return new Coordinator(options);
 }
 
+const A_LISTENER = aFunction('(event) => void');
+const SPLIT_IDS = aListOf(AN_ID);
+
+/** True for progress that ends its split; whatever else is wrong with it is said where it is read. */
+function isLast(progress: unknown): boolean {
+  try {
+    return (progress as { readonly completed?: unknown }).completed === true;
+  } catch {
+    return false;
+  }
+}
+
 class Coordinator implements SplitCoordinator {
   readonly instanceId: InstanceId;
   readonly #engine: Engine;
@@ -76,7 +91,7 @@ class Coordinator implements SplitCoordinator {
   #hasStarted = false;
 
   constructor(options: CoordinatorOptions) {
-    this.#engine = new Engine(options);
+    this.#engine = new Engine(checkWorkerOptions(options));
     this.instanceId = this.#engine.core.me;
     void this.#engine.departure.finished.then(() => {
       for (const refuse of this.#unheard) refuse(stoppedError());
@@ -100,6 +115,7 @@ class Coordinator implements SplitCoordinator {
   }
 
   listen(listener: EventListener): () => void {
+    checkArgument(listener, 'listener', A_LISTENER);
     return this.#engine.core.events.listen(listener);
   }
 
@@ -108,7 +124,7 @@ class Coordinator implements SplitCoordinator {
     progress: ProgressInput & { readonly completed?: boolean },
     epoch?: string,
   ): Promise<void> {
-    if (progress.completed === true) return this.complete(splitId, progress, epoch);
+    if (isLast(progress)) return this.complete(splitId, progress, epoch);
     return this.#request(splitId, epoch, (tenancies, ask) => {
       tenancies.commit(ask, storedProgressOf(progress));
     });
@@ -127,6 +143,7 @@ class Coordinator implements SplitCoordinator {
   }
 
   async release(splitIds: readonly string[]): Promise<void> {
+    checkArgument(splitIds, 'splitIds', SPLIT_IDS);
     // A departure, whatever becomes of the single releases (R16).
     const releases = splitIds.map((id) => this.releaseDrained([id]));
     if (this.#hasStarted) void this.stop();
@@ -134,6 +151,7 @@ class Coordinator implements SplitCoordinator {
   }
 
   async releaseDrained(splitIds: readonly string[], epoch?: string): Promise<void> {
+    checkArgument(splitIds, 'splitIds', SPLIT_IDS);
     await Promise.all(
       splitIds.map((id) =>
         this.#request(id, epoch, (tenancies, ask) => {
@@ -199,7 +217,8 @@ class Coordinator implements SplitCoordinator {
         reject(stoppedError());
         return;
       }
-      const ask = { split: splitId as SplitId, epoch: epoch ?? null, waiter: { resolve, reject } };
+      const split = splitIdOf(splitId);
+      const ask = { split, epoch: epoch ?? null, waiter: { resolve, reject } };
       let isHeard = false;
       this.#engine.core.mailbox.postQuietly(() => {
         isHeard = true;

@@ -9,8 +9,7 @@ import { isEphemeralKey, jobKeys } from '../records/keys.ts';
 import type { Store } from '../store/port.ts';
 import { Batcher } from './link/batcher.ts';
 import { ChartHost } from './loop/chart-host.ts';
-import { resolveConfig } from './api/config.ts';
-import type { CoordinatorOptions } from './api/options.ts';
+import type { CheckedOptions } from './api/worker-options.ts';
 import type { Core, Link } from './link/core.ts';
 import { LinkHealth, type LinkListener } from './link/link-health.ts';
 import { Warnings } from './link/warnings.ts';
@@ -41,13 +40,9 @@ export interface CoreHooks {
 
 const HOST_CHARACTERS_MAX = 500;
 
-/** @throws LeaseholdError `E_CONFIG_INVALID` listing every violation. */
-export function buildCore(options: CoordinatorOptions, hooks: CoreHooks): Core {
+export function buildCore(options: CheckedOptions, hooks: CoreHooks): Core {
+  const { job, prefix, instanceId, planner, fingerprint, config } = options;
   const random = options.random ?? systemRandom();
-  const instanceId = options.instanceId ?? `worker-${randomId(random).slice(0, 12)}`;
-  const { job, prefix = 'leasehold', planner } = options;
-  const fingerprint = planner.fingerprint();
-  const config = resolveConfig({ ...options.config }, { job, prefix, instanceId, fingerprint });
   const clock = new TimerSet(options.clock ?? systemClock());
   const log = workerLog(options.logger ?? SILENT_LOGGER, { job, instanceId });
   const mailbox = new Mailbox(hooks.decide, hooks.crash);

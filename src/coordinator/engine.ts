@@ -4,14 +4,14 @@
  */
 import type { ExpiryReason } from '../../machines/session/session.events.ts';
 import type { LeaseholdError } from '../base/errors.ts';
-import { isLeaseholdError, messageOf } from '../base/errors.ts';
+import { errorOf, isLeaseholdError, messageOf } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
-import { describe, type SplitId } from '../base/ids.ts';
+import type { SplitId } from '../base/ids.ts';
 import { jitter } from '../protocol/timing.ts';
 import type { KeyName } from '../records/keys.ts';
 import type { Change } from '../store/port.ts';
 import type { StopReport, Verdict } from './api/api.ts';
-import type { CoordinatorOptions } from './api/options.ts';
+import type { CheckedOptions } from './api/worker-options.ts';
 import { buildCore } from './core-builder.ts';
 import { Departure } from './departure.ts';
 import { Tenancies } from './holding/tenancies.ts';
@@ -39,7 +39,7 @@ export class Engine {
   #fatalError: LeaseholdError | null = null;
   #rounds = 0;
 
-  constructor(options: CoordinatorOptions) {
+  constructor(options: CheckedOptions) {
     this.core = this.#buildCore(options);
     const { core } = this;
     this.tenancies = new Tenancies(core, {
@@ -121,7 +121,7 @@ export class Engine {
     });
   }
 
-  #buildCore(options: CoordinatorOptions): Core {
+  #buildCore(options: CheckedOptions): Core {
     return buildCore(options, {
       decide: () => {
         this.#decide();
@@ -268,7 +268,8 @@ export class Engine {
   #fatal(error: LeaseholdError): void {
     if (this.#fatalError !== null || this.departure.hasBegun) return;
     this.#fatalError = error;
-    this.core.log.error('worker.failed', error.message, { code: error.code, ...error.details });
+    const { code, details, message } = error;
+    this.core.log.error('worker.failed', message, { ...details, code, err: errorOf(error) });
     this.#verdicts.refuse(error);
     this.core.mailbox.post(() => {
       this.departure.begin({ reason: 'failed', error });
@@ -278,7 +279,7 @@ export class Engine {
   /** A bug: it must not be survived in silence. */
   #crash(error: unknown): void {
     this.core.log.error('worker.bug', `a bug in Leasehold: ${messageOf(error)}`, {
-      stack: error instanceof Error ? error.stack : describe(error),
+      err: errorOf(error),
     });
     queueMicrotask(() => {
       throw error;

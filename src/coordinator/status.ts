@@ -133,7 +133,7 @@ export function statusOf(parts: StatusParts): Status {
     lanes: core.batcher.laneStates(),
     refuses: tenancies.refuses(),
     verdict: parts.verdict,
-    lastError: parts.fatalError ?? leadership.planning.lastError,
+    lastError: parts.fatalError ?? leadership.plannerError,
     chartEvents: core.charts.eventCount,
     requestsInFlight: core.gate.inFlight,
   };

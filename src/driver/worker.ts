@@ -3,12 +3,14 @@
  *
  * Stands on the seam (`SplitCoordinator`); rules R27, R33-R37.
  */
-import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
-import { type Logger, SILENT_LOGGER } from '../base/logger.ts';
+import { errorOf, isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
+import { SILENT_LOGGER } from '../base/logger.ts';
+import { aFunction, having, readTable, refuseIfAny, type Violation } from '../base/shape.ts';
 import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/api.ts';
 import type { EventStream } from '../coordinator/api/events.ts';
 import type { CoordinatorOptions } from '../coordinator/api/options.ts';
 import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
+import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
 import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
 import { retryWishOf } from './retry-errors.ts';
@@ -59,20 +61,38 @@ export function createWorker(options: WorkerOptions): Worker {
   return new DrivenWorker(options);
 }
 
+const A_HANDLER = aFunction('(grant) => Promise<void>');
+const RUN_OPTIONS = {
+  signal: {
+    rule: having('an AbortSignal', ['addEventListener', 'removeEventListener', 'throwIfAborted']),
+    meaning: 'Stops the worker.',
+  },
+};
+
+/** @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations. */
+function checkRun(handler: unknown, options: unknown): void {
+  const found: Violation[] = [];
+  A_HANDLER.check(handler, 'handler', found);
+  readTable(options, RUN_OPTIONS, { name: 'options', found });
+  refuseIfAny(found, 'arguments of run()');
+}
+
 class DrivenWorker implements Worker {
   readonly instanceId: string;
   readonly #coordinator: SplitCoordinator;
-  readonly #logger: Logger;
+  readonly #log: WorkerLog;
   readonly #grants = new Map<string, OpenGrant>();
   #onGrant: ((grant: OpenGrant) => void) | null = null;
 
   constructor(options: WorkerOptions) {
     this.#coordinator = createCoordinator(options);
-    this.#logger = options.logger ?? SILENT_LOGGER;
     this.instanceId = this.#coordinator.instanceId;
+    const { job, logger = SILENT_LOGGER } = options;
+    this.#log = workerLog(logger, { job, instanceId: this.instanceId });
   }
 
   async run(handler: Handler, options: { readonly signal?: AbortSignal } = {}): Promise<Verdict> {
+    checkRun(handler, options);
     const { signal } = options;
     signal?.throwIfAborted();
     this.#start((grant) => {
@@ -204,20 +224,24 @@ class DrivenWorker implements Worker {
   async #returned(grant: OpenGrant): Promise<void> {
     if (grant.hasEnded) return;
     if (grant.hasBeenRequested) await grant.release();
-    else await grant.fail('returned without completing');
+    else {
+      const text =
+        'a handler returned without completing and without having been asked back; the tenancy failed: call complete() when the split is done, release() when it is not';
+      this.#log.warn('handler.returned', text, { split: grant.split.id, epoch: grant.epoch });
+      await grant.fail('returned without completing');
+    }
   }
 
   async #threw(grant: OpenGrant, error: unknown): Promise<void> {
-    const fields = { split: grant.split.id, epoch: grant.epoch, reason: messageOf(error) };
+    const reason = messageOf(error);
+    const fields = { split: grant.split.id, epoch: grant.epoch, reason, err: errorOf(error) };
     if (grant.hasEnded) {
-      this.#logger.warn(
-        { event: 'handler.threwLate', ...fields },
-        'a handler threw after its tenancy had ended',
-      );
+      const text = `a handler threw after its tenancy had ended: ${reason}`;
+      this.#log.warn('handler.threwLate', text, fields);
       return;
     }
-    this.#logger.warn({ event: 'handler.threw', ...fields }, 'a handler threw; the tenancy failed');
-    await grant.fail(messageOf(error), retryWishOf(error)).catch((refused: unknown) => {
+    this.#log.warn('handler.threw', `a handler threw; the tenancy failed: ${reason}`, fields);
+    await grant.fail(reason, retryWishOf(error)).catch((refused: unknown) => {
       // Fenced meanwhile: whoever owns the split now decides.
       if (!isLeaseholdError(refused)) throw refused;
     });

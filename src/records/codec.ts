@@ -5,6 +5,7 @@
  * fleet may run two versions at once. Nothing here throws on what a store holds (R42). Tests: test/records.
  */
 import { isDecimal } from '../base/decimals.ts';
+import { InvariantViolation } from '../base/errors.ts';
 import { describe, isId } from '../base/ids.ts';
 
 /** The schema this version writes, and the newest `minReader` it understands. */
@@ -56,6 +57,11 @@ export const BAD = Symbol('bad field');
 export interface Codec<T extends RecordBase> {
   /** The fields of the record, in the order they are written. */
   readonly fields: readonly string[];
+  /**
+   * The text of a record, if `decode` would read it back (R55).
+   *
+   * @throws {InvariantViolation} It would not: the caller is part of this library, so that is a bug of ours, and no write.
+   */
   encode(record: T, stamp: Stamp): string;
   readonly decode: (text: string) => Decoded<T>;
 }
@@ -67,12 +73,22 @@ export function codec<T extends RecordBase>(
 ): Codec<T> {
   const names = Object.keys(fields) as Exclude<keyof T & string, 'unknown'>[];
   const known = new Set<string>([...names, 'schema', 'minReader', 'by']);
+  // Most fields of a write are those of the write before: checking them again would be most of the cost.
+  const lastGood = Object.fromEntries(names.map((name) => [name, BAD])) as Record<string, unknown>;
 
   return {
     fields: names,
     encode(record, stamp) {
       const out: Record<string, unknown> = { schema: SCHEMA, minReader: SCHEMA };
-      for (const name of names) out[name] = record[name];
+      for (const name of names) {
+        const value = record[name];
+        if (value !== lastGood[name] && fields[name](value) === BAD) {
+          throw unreadable(`${what}.${name}`, value);
+        }
+        if (isSmall(value)) lastGood[name] = value;
+        out[name] = value;
+      }
+      if (stampOf(stamp) === undefined) throw unreadable(`the stamp of a ${what}`, stamp);
       if (record.unknown !== undefined) Object.assign(out, record.unknown);
       out.by = stamp;
       return JSON.stringify(out);
@@ -103,6 +119,18 @@ export function codec<T extends RecordBase>(
       return { kind: 'record', record: record as unknown as T, stamp };
     },
   };
+}
+
+const SMALL_CHARACTERS_MAX = 128;
+
+function isSmall(value: unknown): boolean {
+  return typeof value === 'string' ? value.length <= SMALL_CHARACTERS_MAX : Object(value) !== value;
+}
+
+function unreadable(name: string, value: unknown): InvariantViolation {
+  return new InvariantViolation(
+    `${name} = ${describe(value)} could not be read back: nothing is written (R55)`,
+  );
 }
 
 function junk(reason: string): { kind: 'junk'; reason: string } {
@@ -215,11 +243,25 @@ export function object<T extends object>(fields: {
   };
 }
 
-const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
+
+/** Above this, decoding and encoding again is faster than looking at each character. */
+const LONG_CHARACTERS = 1_024;
+
+function isBase64(value: string): boolean {
+  const isLong = value.length > LONG_CHARACTERS;
+  if (isLong && Buffer.from(value, 'base64').toString('base64') === value) return true;
+  return BASE64.test(value);
+}
 
 /** Opaque bytes as base64 (R43): at most `bytesMax` once decoded. */
 export function base64(bytesMax: number): Field<string> {
   const charactersMax = 4 * Math.ceil(bytesMax / 3);
   return (value) =>
-    typeof value === 'string' && value.length <= charactersMax && BASE64.test(value) ? value : BAD;
+    typeof value === 'string' &&
+    value.length <= charactersMax &&
+    value.length % 4 === 0 &&
+    isBase64(value)
+      ? value
+      : BAD;
 }

@@ -4,6 +4,7 @@
  * Watermarks, revisions and epochs are decimal strings; opaque bytes are base64; weights are exact integers.
  */
 import type { Epoch } from '../base/decimals.ts';
+import { messageOf } from '../base/errors.ts';
 import type { InstanceId, Nonce, SessionId, SplitId } from '../base/ids.ts';
 import {
   BAD,
@@ -319,9 +320,10 @@ export const leaseCodec = codec<LeaseRecord>('lease', {
   state: oneOf('owned', 'draining', 'cancelledDrain'),
 });
 
-/** Cuts a reason to what a record keeps. */
-export function shortReason(reason: string): string {
-  return reason.length <= REASON_CHARACTERS_MAX
-    ? reason
-    : `${reason.slice(0, REASON_CHARACTERS_MAX - 3)}...`;
+/** A reason as a record keeps it: whatever was given, in words, cut to what fits. */
+export function shortReason(reason: unknown): string {
+  const text = messageOf(reason);
+  return text.length <= REASON_CHARACTERS_MAX
+    ? text
+    : `${text.slice(0, REASON_CHARACTERS_MAX - 3)}...`.toWellFormed();
 }

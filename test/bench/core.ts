@@ -96,10 +96,18 @@ async function measureMemory(splits: number): Promise<number> {
   const store = memoryStore();
   const names = Array.from({ length: jobs }, (_, index) => `memory-${index}`);
   const operators = names.map((job) => createOperator({ job, store }));
-  const workers = names.map((job) => workerOf(store, job, splits));
+  let plan = (): void => undefined;
+  const mayPlan = new Promise<void>((resolve) => {
+    plan = resolve;
+  });
+  const workers = names.map((job) => workerOf(store, job, splits, mayPlan));
+  const held = workers.map((worker) => take(worker, splits));
+  for (const worker of workers) {
+    while (worker.status().plan === null) await setImmediate();
+  }
   // While paused, a job is planned and assigned, but nothing is claimed.
   await Promise.all(operators.map((operator) => operator.pause()));
-  const held = workers.map((worker) => take(worker, splits));
+  plan();
   for (const worker of workers) {
     while (worker.status().plan?.sealed !== true) await setImmediate();
   }
@@ -114,20 +122,26 @@ async function measureMemory(splits: number): Promise<number> {
   return Math.round((bytesAfter - bytesBefore) / count);
 }
 
-function workerOf(store: MemoryStore, job: string, splits: number): Worker {
+function workerOf(
+  store: MemoryStore,
+  job: string,
+  splits: number,
+  mayPlan: Promise<void> = Promise.resolve(),
+): Worker {
   return createWorker({
     job,
     store,
     instanceId: 'bench',
     planner: {
       fingerprint: () => 'bench',
-      plan: () => ({
-        splits: Array.from({ length: splits }, (_, index) => ({
+      plan: async () => {
+        await mayPlan;
+        const list = Array.from({ length: splits }, (_, index) => ({
           id: `split-${index}`,
           descriptor: `rows of split ${index}`,
-        })),
-        finality: 'final',
-      }),
+        }));
+        return { splits: list, finality: 'final' };
+      },
     },
     config: { maxInFlight: 4_096, opTimeoutMs: 1_000, drainDeadlineMs: 1_000 },
   });

@@ -354,4 +354,86 @@ export const MUTANTS: readonly Mutant[] = [
       ['for (const entry of entries) this.#take(entry);', 'void entries;'],
     ),
   ),
+  shownBy(
+    'test/records/codecs',
+    one(
+      'a record is written without a look at whether it can be read',
+      'R55',
+      'src/records/codec.ts',
+      ['if (value !== lastGood[name] && fields[name](value) === BAD) {', 'if (value === BAD) {'],
+    ),
+  ),
+  shownBy(
+    'test/scenarios/input/thrown-values',
+    one('the message of what was thrown is taken as it is', 'R55', 'src/base/describe.ts', [
+      'return plain(attempt(() => told(thrown, 0)) ?? UNREADABLE, MESSAGE_CHARACTERS_MAX);',
+      'return (thrown as Error).message;',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/input/arguments',
+    one('a name that is no option is ignored', 'R56', 'src/base/shape.ts', [
+      'if (names.includes(name)) continue;',
+      "if (name !== '') continue;",
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/input/arguments',
+    one('the arguments of run() are not looked at', 'R56', 'src/driver/worker.ts', [
+      '    checkRun(handler, options);\n',
+      '',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/plan',
+    one('a first plan that is invalid is asked for again and again', 'R56', PLANNING, [
+      "error.code === 'E_PLAN_INVALID' && this.#isFirst(term)",
+      'false',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/input/names',
+    one('an operator acts on a job that is not there', 'R29, R57', 'src/operator/operator.ts', [
+      'if (planEntry === undefined) throw this.#jobUnknown();',
+      'if (planEntry === undefined) return { createRevision: ABSENT } as Entry;',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/input/names',
+    one(
+      'an operator acts on an instance that was never there',
+      'R29, R57',
+      'src/operator/operator.ts',
+      [
+        'if (instance !== null && !traces.some((key) => entries.has(key))) {',
+        'if (instance === undefined) {',
+      ],
+    ),
+  ),
+  shownBy(
+    'test/scenarios/input/names',
+    one('a job may lie among the keys of another one', 'R57', 'src/records/keys.ts', [
+      'return rule === undefined ? [] :',
+      "return rule !== '' ? [] :",
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/planner',
+    one(
+      'the planner’s last error stays with who led once',
+      'R18',
+      'src/coordinator/leading/leadership.ts',
+      [
+        "this.isLeading || this.#chart.isIn('following.resting') ? this.planning.lastError : null",
+        'this.planning.lastError',
+      ],
+    ),
+  ),
+  shownBy(
+    'test/scenarios/input/log-lines',
+    one('a peer that vanished is not spoken of', 'R26', 'src/coordinator/membership/peers.ts', [
+      "    log.warn('peer.vanished', text, { instance, delayMs });\n",
+      "    if (text === '') log.warn('peer.vanished', text);\n",
+    ]),
+  ),
 ];

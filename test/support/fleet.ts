@@ -186,7 +186,8 @@ export class Fleet<S extends WorldStore = MemoryStore> {
     const around = this.#surroundings(id, setup.store);
     const worker = createWorker(this.#options(around, setup));
     listen(worker.events(), (event) => around.events.push(event));
-    const run = watched(worker.run(handler, setup));
+    const { signal } = setup;
+    const run = watched(worker.run(handler, signal === undefined ? {} : { signal }));
     this.#stops.push(() => worker.stop());
     return { ...around, worker, run };
   }

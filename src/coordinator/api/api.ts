@@ -80,7 +80,9 @@ export interface PlanAnswer {
  * Lists the work of a job. Called on the leader only, by one run per term; may take as long as it needs. A run that goes on
  * after its signal fired may overlap the next one; its answer is dropped.
  *
- * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up.
+ * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up, and so does an answer
+ * that breaks the limits; while nothing of the job is stored yet, such an answer ends this worker: `run()` and `verdict()` reject
+ * with its `E_PLAN_INVALID`.
  */
 export interface Planner {
   /** What the plan depends on, from configuration alone: equal on every worker of the job, not empty. */

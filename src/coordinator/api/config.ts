@@ -4,8 +4,8 @@
  * All violations are reported together, each with its value and its rule (R43, R44).
  */
 import { DELAY_MS_MAX } from '../../base/clock.ts';
-import { LeaseholdError } from '../../base/errors.ts';
-import { describe, idProblem } from '../../base/ids.ts';
+import { describe } from '../../base/ids.ts';
+import { type Field, mustPass, readTable, refuseIfAny, type Violation } from '../../base/shape.ts';
 import type { Backoff, RetryPolicy } from '../../protocol/faults/failures.ts';
 import { MAX_IN_FLIGHT_MAX } from '../../records/records.ts';
 
@@ -200,129 +200,68 @@ export const OPTIONS: readonly OptionDescription[] = [
   },
 ];
 
-/** What identifies a worker and its job. */
-export interface Identity {
-  readonly job: unknown;
-  readonly prefix: unknown;
-  readonly instanceId: unknown;
-  /** What the planner gave as its fingerprint. */
-  readonly fingerprint: unknown;
-}
-
-/** One broken rule. */
-export interface Violation {
-  readonly option: string;
-  readonly value: string;
-  readonly rule: string;
-}
-
 /**
  * Fills in defaults and checks every rule.
  *
  * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations.
  */
-export function resolveConfig(
-  given: Readonly<Record<string, unknown>>,
-  identity: Identity,
-): WorkerConfig {
-  const violations: Violation[] = identityViolations(identity);
-  const names = new Set<string>(OPTIONS.map((option) => option.name));
-  const flat = flattened(given, violations);
-  for (const [name, value] of flat) {
-    if (names.has(name) || value === undefined) continue;
-    violations.push({
-      option: name,
-      value: describe(value),
-      rule: `is no option; the options are ${[...names].join(', ')}`,
-    });
-  }
-  const usable: Usable = {};
-  for (const option of OPTIONS) {
-    const value = flat.get(option.name);
-    if (value === undefined) continue;
-    const problem = boundsProblem(option, value);
-    if (problem === undefined) usable[option.name] = value as number;
-    else violations.push({ option: option.name, value: describe(value), rule: problem });
-  }
-  const config = withDefaults(usable);
-  const refused = new Set(violations.map(({ option }) => option));
-  const long = usable['retry.maxAttempts'];
-  if (long !== undefined && usable.maxAttempts !== undefined && long !== usable.maxAttempts) {
-    violations.push({
-      option: 'maxAttempts',
-      value: describe(usable.maxAttempts),
-      rule: `is short for retry.maxAttempts (${long}): give one of them, or both alike`,
-    });
-  }
-  violations.push(...relationViolations(config, refused));
-  if (violations.length > 0) throw configError(violations);
+export function resolveConfig(given: unknown): WorkerConfig {
+  const violations: Violation[] = [];
+  const config = readConfig(given, violations);
+  refuseIfAny(violations, 'options');
   return config;
 }
 
-type Usable = Partial<Record<OptionName, number>>;
+/** The same; what is wrong is added to `violations`, and has its default meanwhile. */
+export function readConfig(given: unknown, violations: Violation[]): WorkerConfig {
+  const found: Violation[] = [];
+  const usable: Usable = {};
+  readGroup(given, '', usable, found);
+  const config = withDefaults(usable);
+  const refused = new Set(found.map(({ option }) => option));
+  violations.push(...found, ...shortFormViolations(usable));
+  violations.push(...relationViolations(config, refused));
+  return config;
+}
 
-/** Options that hold options. */
-const GROUPS: readonly string[] = ['retry', 'retry.backoff'];
+/** `maxAttempts` is short for `retry.maxAttempts`: they may not differ. */
+function shortFormViolations(usable: Usable): Violation[] {
+  const long = usable['retry.maxAttempts'];
+  const { maxAttempts } = usable;
+  if (long === undefined || maxAttempts === undefined || long === maxAttempts) return [];
+  const rule = `is short for retry.maxAttempts (${long}): give one of them, or both alike`;
+  return [{ option: 'maxAttempts', value: describe(maxAttempts), rule }];
+}
 
-/** Options by their paths; a group that is none is a violation. */
-function flattened(
-  given: Readonly<Record<string, unknown>>,
-  violations: Violation[],
-  path = '',
-): Map<string, unknown> {
-  const flat = new Map<string, unknown>();
-  for (const [key, value] of Object.entries(given)) {
-    const name = `${path}${key}`;
-    if (!GROUPS.includes(name)) flat.set(name, value);
-    else if (isPlain(value)) {
-      for (const [inner, one] of flattened(value, violations, `${name}.`)) flat.set(inner, one);
-    } else if (value !== undefined) {
-      violations.push({
-        option: name,
-        value: describe(value),
-        rule: 'must be an object of options',
-      });
-    }
+type Usable = Partial<Record<OptionDescription['name'], number>>;
+
+/** Reads the options whose names begin with `path`; a name with a dot is that of an option in a group. */
+function readGroup(given: unknown, path: string, usable: Usable, found: Violation[]): void {
+  const table: Record<string, Field> = {};
+  for (const option of OPTIONS) {
+    if (!option.name.startsWith(path)) continue;
+    const [head = '', ...inner] = option.name.slice(path.length).split('.');
+    table[head] ??=
+      inner.length > 0 ? groupField(`${path}${head}.`, usable) : optionField(option, usable);
   }
-  return flat;
+  const name = path === '' ? 'config' : path.slice(0, -1);
+  readTable(given, table, { name, prefix: path, found });
 }
 
-function isPlain(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
+function groupField(path: string, usable: Usable): Field {
+  const check = (value: unknown, _: string, found: Violation[]): void => {
+    readGroup(value, path, usable, found);
+  };
+  return { rule: { allowed: 'an object of options', check }, meaning: 'A group of options.' };
 }
 
-function configError(violations: readonly Violation[]): LeaseholdError {
-  const lines = violations.map(({ option, value, rule }) => `${option} = ${value}: ${rule}`);
-  return new LeaseholdError('E_CONFIG_INVALID', `invalid options: ${lines.join('; ')}`, {
-    details: { violations },
+function optionField(option: OptionDescription, usable: Usable): Field {
+  const rule = mustPass(option.rule, (value) => {
+    const problem = boundsProblem(option, value);
+    if (problem === undefined) usable[option.name] = value as number;
+    return problem;
   });
-}
-
-function identityViolations({ job, prefix, instanceId, fingerprint }: Identity): Violation[] {
-  const violations: Violation[] = [];
-  for (const [option, value] of Object.entries({ job, instanceId })) {
-    const problem = idProblem(value);
-    if (problem !== undefined) violations.push({ option, value: describe(value), rule: problem });
-  }
-  if (
-    typeof prefix !== 'string' ||
-    !/^[A-Za-z0-9_/.-]{1,256}$/.test(prefix) ||
-    prefix.endsWith('/')
-  ) {
-    violations.push({
-      option: 'prefix',
-      value: describe(prefix),
-      rule: 'must be 1 to 256 characters of [A-Za-z0-9_/.-] and not end with /',
-    });
-  }
-  if (typeof fingerprint !== 'string' || fingerprint.length === 0) {
-    violations.push({
-      option: 'planner.fingerprint()',
-      value: describe(fingerprint),
-      rule: 'must return a string that is not empty',
-    });
-  }
-  return violations;
+  return { rule, meaning: option.meaning };
 }
 
 /** Defaults that hang on other options are computed from the values given. */

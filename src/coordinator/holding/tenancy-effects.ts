@@ -71,7 +71,7 @@ export function provideTenancy({
 function grant(core: Core, tenancy: Tenancy): void {
   const { split, epoch } = tenancy;
   const { spec, record } = tenancy.known;
-  core.log.info('split.gained', 'gained a split', { split, epoch });
+  core.log.debug('split.gained', 'gained a split', { split, epoch });
   core.events.emit({
     type: 'gained',
     split: { id: split, descriptor: bytesOfBase64(spec!.descriptor), weight: spec!.weight },
@@ -94,8 +94,18 @@ function ask(core: Core, tenancy: Tenancy, context: TenancyContext): void {
 function lose(core: Core, tenancy: Tenancy, reason: LossReason): void {
   tenancy.lose();
   const { split, epoch } = tenancy;
-  core.log.warn('split.lost', 'lost a split', { split, epoch, reason });
+  core.log.debug('split.lost', 'lost a split', { split, epoch, reason });
+  if (reason === 'revoked') sayForced(core, tenancy);
   core.events.emit({ type: 'lost', splitId: split, epoch: epoch!, reason });
+}
+
+function sayForced(core: Core, { split, epoch }: Tenancy): void {
+  const { drainDeadlineMs } = core.config;
+  core.log.warn(
+    'split.forced',
+    `a split was not handed back within ${drainDeadlineMs} ms and was taken: look at draining.requested more often, or raise drainDeadlineMs`,
+    { split, epoch, drainDeadlineMs },
+  );
 }
 
 function lossReasonOf(event: TenancyEvent): LossReason {

@@ -116,6 +116,11 @@ export class Leadership {
     return this.#chart.state;
   }
 
+  /** The planner's last error, for as long as it says why this worker leads in vain, or rests. */
+  get plannerError(): string | null {
+    return this.isLeading || this.#chart.isIn('following.resting') ? this.planning.lastError : null;
+  }
+
   get isLeading(): boolean {
     return this.#chart.isIn('leading');
   }
@@ -224,7 +229,6 @@ export class Leadership {
     const { view } = this.#core;
     const isLed = view.leader !== null || view.isLeaderUnreadable;
     if (isLed) this.#candidacy.leaderSeen();
-    if (isLed && view.leader?.record.owner !== this.#core.me) this.planning.lastError = null;
     const { id } = this.session;
     // A key on no session, put back by hand, is nobody's own.
     const isOwn = id !== null && view.leader?.session === id;
@@ -356,6 +360,7 @@ export class Leadership {
     const reign = this.#reign;
     if (reign === null || !this.isLeading) return;
     const { generation } = reign.term;
+    this.planning.lastError = null;
     this.#core.log.info('leadership.gained', 'leads the job', { generation });
     this.#core.events.emit({ type: 'leadershipGained', generation });
     reign.opening.start();

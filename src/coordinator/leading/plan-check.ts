@@ -3,14 +3,8 @@ import { LeaseholdError } from '../../base/errors.ts';
 import { describe, idProblem, type SplitId } from '../../base/ids.ts';
 import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
 import { CURSOR_BYTES_MAX, DESCRIPTOR_BYTES_MAX } from '../../records/records.ts';
-import {
-  base64OfBytes,
-  byteLengthOf,
-  isBytes,
-  progressProblem,
-  storedProgressOf,
-} from '../api/bytes.ts';
-import type { PlannedSplit } from '../api/api.ts';
+import { base64OfBytes, bytesProblem, progressProblem, storedProgressOf } from '../api/bytes.ts';
+import type { Bytes, PlannedSplit } from '../api/api.ts';
 import { PART_MAX } from '../loop/next-turn.ts';
 
 /** A planned split, ready to be stored. */
@@ -72,21 +66,18 @@ function iterableOf(splits: unknown, problems: string[]): Iterable<unknown> {
   if (typeof splits === 'object' && splits !== null && Symbol.iterator in splits) {
     return splits as Iterable<unknown>;
   }
-  problems.push(`splits must be iterable, got ${describe(splits)}`);
+  const isAsync = typeof splits === 'object' && splits !== null && Symbol.asyncIterator in splits;
+  const hint = isAsync ? '; read an asynchronous one to its end first' : '';
+  problems.push(`splits must be iterable, got ${describe(splits)}${hint}`);
   return [];
 }
 
 function cursorOf(cursor: unknown, problems: string[]): string | null {
   if (cursor === undefined || cursor === null) return null;
-  if (!isBytes(cursor)) {
-    problems.push(`cursor must be bytes or a string, got ${describe(cursor)}`);
-    return null;
-  }
-  if (byteLengthOf(cursor) > CURSOR_BYTES_MAX) {
-    problems.push(`cursor must be at most ${CURSOR_BYTES_MAX} bytes, got ${byteLengthOf(cursor)}`);
-    return null;
-  }
-  return base64OfBytes(cursor);
+  const wrong = bytesProblem(cursor, CURSOR_BYTES_MAX);
+  if (wrong === undefined) return base64OfBytes(cursor as Bytes);
+  problems.push(`cursor ${wrong}`);
+  return null;
 }
 
 function splitProblem(split: unknown, seen: Set<string>): string | undefined {
@@ -103,12 +94,8 @@ function splitProblem(split: unknown, seen: Set<string>): string | undefined {
   if (weight !== undefined && !isWeight) {
     return `${name}: weight must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}, got ${describe(weight)}`;
   }
-  if (!isBytes(descriptor)) {
-    return `${name}: descriptor must be bytes or a string, got ${describe(descriptor)}`;
-  }
-  if (byteLengthOf(descriptor) > DESCRIPTOR_BYTES_MAX) {
-    return `${name}: descriptor must be at most ${DESCRIPTOR_BYTES_MAX} bytes, got ${byteLengthOf(descriptor)}`;
-  }
+  const wrongBytes = bytesProblem(descriptor, DESCRIPTOR_BYTES_MAX);
+  if (wrongBytes !== undefined) return `${name}: descriptor ${wrongBytes}`;
   const wrongSeed = seed === undefined ? undefined : progressProblem(seed);
   return wrongSeed === undefined ? undefined : `${name}: seed ${wrongSeed}`;
 }

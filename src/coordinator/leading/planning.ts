@@ -5,7 +5,7 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { ABSENT, type Revision } from '../../base/decimals.ts';
-import { isLeaseholdError, messageOf } from '../../base/errors.ts';
+import { errorOf, isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { seededRecord } from '../../protocol/tenancy-records.ts';
 import { newPlan, publishedPlan } from '../../protocol/plan-records.ts';
@@ -83,7 +83,7 @@ export class Planning {
       },
       (error: unknown) => {
         mailbox.post(() => {
-          if (!term.isOver) this.#threw(error);
+          if (!term.isOver) this.#threw(term, error);
         });
       },
     );
@@ -185,12 +185,18 @@ export class Planning {
     this.#send({ type: 'plan.published', isSealed });
   }
 
-  #threw(error: unknown): void {
+  #threw(term: Term, error: unknown): void {
     const isFatal = isLeaseholdError(error) && error.kind === 'fatal';
     const reason = isLeaseholdError(error) ? `${error.code}: ${error.message}` : messageOf(error);
     this.lastError = reason;
-    this.#core.log.error('planner.failed', 'the planner failed', { reason, isFatal });
+    const fields = { reason, isFatal, err: errorOf(error) };
+    this.#core.log.error('planner.failed', `the planner failed: ${reason}`, fields);
     this.#core.events.emit({ type: 'plannerFailed', reason, isFatal });
+    if (isLeaseholdError(error) && error.code === 'E_PLAN_INVALID' && this.#isFirst(term)) {
+      // Whoever runs this planner hears it: nothing of the job is there that could go on without a plan (R43).
+      this.#core.fatal(error);
+      return;
+    }
     const { replanIntervalMs } = this.#core.config;
     if (isFatal) {
       this.#resign(replanIntervalMs, `the planner failed for good: ${reason}`);
@@ -199,6 +205,14 @@ export class Planning {
     const pauseMs = Math.min(replanIntervalMs, PLANNER_PAUSE_MS * 2 ** Math.min(this.#throws, 20));
     this.#throws += 1;
     this.#send({ type: 'planner.threw', pauseMs });
+  }
+
+  /** True while nothing of any plan of this job is stored. */
+  #isFirst({ index }: Term): boolean {
+    const { plan } = this.#core.view;
+    if (plan.kind !== 'seen') return false;
+    const { planned, cursor, sealed } = plan.plan.record;
+    return index.size === 0 && planned === 0 && cursor === null && !sealed;
   }
 
   async #seedOne(term: Term, split: CheckedSplit): Promise<void> {

@@ -19,6 +19,7 @@ import { setAsideTxn } from '../../protocol/transactions.ts';
 import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
 import { parkedCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Change, Entry } from '../../store/port.ts';
+import { sayQuarantined } from '../link/quarantine-line.ts';
 import type { Core } from '../link/core.ts';
 import type { Peers } from '../membership/peers.ts';
 import type { FailureWatch } from './failure-watch.ts';
@@ -213,8 +214,7 @@ export class SplitReader {
         if (this.#term.isOver) return;
         if (answer.kind === 'committed') {
           this.#term.index.set(split, next, answer.revision);
-          const reason = next.lastFailure?.reason ?? null;
-          this.#core.log.warn('split.quarantined', 'set a split aside', { split, rule, reason });
+          sayQuarantined(this.#core, split, next, rule);
           this.#moved();
         }
         // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.

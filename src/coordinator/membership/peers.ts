@@ -44,8 +44,7 @@ export class Peers {
     const presence = this.#core.view.presences.get(instance);
     if (presence === undefined) {
       this.#aliveSince.delete(instance);
-      const delayMs = this.#core.config.rebalanceDelayMs;
-      this.#charts.get(instance)?.send({ type: 'peer.vanished', delayMs });
+      this.#vanished(instance);
       return;
     }
     const isNew = !this.#charts.has(instance);
@@ -64,6 +63,17 @@ export class Peers {
     } else if (before === 'present' && chart.state === 'gone') {
       this.#core.log.info('peer.left', 'another worker is leaving', { instance });
     }
+  }
+
+  #vanished(instance: InstanceId): void {
+    const { config, log, me } = this.#core;
+    const delayMs = config.rebalanceDelayMs;
+    const chart = this.#charts.get(instance);
+    const wasPresent = chart?.state === 'present';
+    chart?.send({ type: 'peer.vanished', delayMs });
+    if (!wasPresent || instance === me) return;
+    const text = `another worker is gone without a goodbye; its splits wait for it for ${delayMs} ms`;
+    log.warn('peer.vanished', text, { instance, delayMs });
   }
 
   /** An owner that was never seen, but had not been given up by an earlier leader: what is left of its delay runs (R26). */

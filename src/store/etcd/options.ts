@@ -1,9 +1,21 @@
 /** What an etcd store is made from, and the check that every option passes. */
 import { readFileSync } from 'node:fs';
 import type { Clock } from '../../base/clock.ts';
-import { LeaseholdError, messageOf } from '../../base/errors.ts';
+import { messageOf } from '../../base/errors.ts';
 import { describe } from '../../base/ids.ts';
 import type { Random } from '../../base/random.ts';
+import { A_CLOCK, A_RANDOM } from '../../base/rules.ts';
+import {
+  aText,
+  type Field,
+  isPlainObject,
+  mustBe,
+  mustPass,
+  readTable,
+  refuseIfAny,
+  type TableOf,
+  type Violation,
+} from '../../base/shape.ts';
 import { type EtcdTlsOptions, readCredentials } from './certificates.ts';
 
 /** A user of etcd and the password; tokens are fetched and renewed by the store. */
@@ -38,123 +50,120 @@ export interface EtcdStoreOptions {
   readonly random?: Random;
 }
 
-/** One broken rule; the same form as in the configuration of a worker. */
-interface Violation {
-  readonly option: string;
-  readonly value: string;
-  readonly rule: string;
-}
-
-const OPTION_NAMES = ['endpoints', 'tls', 'auth', 'clock', 'random'];
-const TLS_NAMES = ['caFile', 'certFile', 'keyFile'] as const;
-const AUTH_NAMES = ['username', 'password'];
 const ENDPOINT = /^https?:\/\/([^/:?#@[\]\s]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}$/;
+const AN_ENDPOINT =
+  'http://host:port or https://host:port of one kind, without path, user or slash, none twice';
+
+const TLS_OPTIONS: TableOf<EtcdTlsOptions> = {
+  caFile: fileField('Whose certificates are believed.'),
+  certFile: fileField('Own certificate; with keyFile.'),
+  keyFile: fileField('Its key.'),
+};
+
+const AUTH_OPTIONS: TableOf<EtcdAuthOptions> = {
+  username: {
+    rule: aText('a string that is not empty', /[^]/),
+    isRequired: true,
+    isSecret: true,
+    meaning: 'Who logs in.',
+  },
+  password: {
+    rule: mustBe(
+      'a string that is not empty, or a function that returns one',
+      (value) => typeof value === 'function' || (typeof value === 'string' && value !== ''),
+    ),
+    isRequired: true,
+    isSecret: true,
+    meaning: 'Asked for each log-in when it is a function.',
+  },
+};
+
+/** The options of `etcdStore`. */
+export const ETCD_OPTIONS: TableOf<EtcdStoreOptions> = {
+  endpoints: {
+    rule: { allowed: `a list of ${AN_ENDPOINT}`, check: checkEndpoints },
+    isRequired: true,
+    meaning: 'The members of one cluster.',
+  },
+  tls: {
+    rule: { allowed: 'an object with caFile, certFile and keyFile', check: checkTls },
+    defaultText: 'none',
+    meaning: 'Needs https endpoints.',
+  },
+  auth: {
+    rule: { allowed: 'an object with username and password', check: checkAuth },
+    defaultText: 'none',
+    isSecret: true,
+    meaning: 'A user of etcd; tokens are fetched and renewed by the store.',
+  },
+  clock: { rule: A_CLOCK, defaultText: 'of the host', meaning: 'Times retries and sessions.' },
+  random: { rule: A_RANDOM, defaultText: 'of the host', meaning: 'Spreads reconnections.' },
+};
 
 /**
  * Checks every rule.
  *
+ * @returns What was given, read once.
  * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations. No password is in it.
  */
-export function checkOptions(options: EtcdStoreOptions): void {
-  const given: unknown = options;
-  const violations = isRecord(given)
-    ? [
-        ...unknownNames('', given, OPTION_NAMES),
-        ...endpointViolations(given.endpoints),
-        ...tlsViolations(given.tls, given.endpoints),
-        ...authViolations(given.auth),
-      ]
-    : [{ option: 'options', value: describe(given), rule: 'must be an object' }];
-  if (violations.length === 0) return;
-  const lines = violations.map(({ option, value, rule }) => `${option} = ${value}: ${rule}`);
-  throw new LeaseholdError('E_CONFIG_INVALID', `invalid etcd options: ${lines.join('; ')}`, {
-    details: { violations },
-  });
+export function checkOptions(given: unknown): EtcdStoreOptions {
+  const found: Violation[] = [];
+  const values = readTable(given, ETCD_OPTIONS, { name: 'options', found, hasSecrets: true });
+  const { tls } = values;
+  const hasPlain = isPlainObject(given) && hasPlainEndpoint(given.endpoints);
+  if (hasPlain && (tls !== undefined || found.some(({ option }) => option.startsWith('tls.')))) {
+    found.push({ option: 'tls', value: describe(tls), rule: 'needs https endpoints' });
+  }
+  refuseIfAny(found, 'etcd options');
+  return values as unknown as EtcdStoreOptions;
 }
 
-function endpointViolations(endpoints: unknown): Violation[] {
+function checkEndpoints(endpoints: unknown, name: string, found: Violation[]): void {
   if (!Array.isArray(endpoints) || endpoints.length === 0) {
     const rule = 'must be a list of at least one endpoint';
-    return [{ option: 'endpoints', value: describe(endpoints), rule }];
+    found.push({ option: name, value: describe(endpoints), rule });
+    return;
   }
   const all: readonly unknown[] = endpoints;
-  const violations = all.flatMap((endpoint, index) => {
-    const option = `endpoints[${index}]`;
+  for (const [index, endpoint] of all.entries()) {
+    const option = `${name}[${index}]`;
     if (typeof endpoint !== 'string' || !ENDPOINT.test(endpoint)) {
       const rule = 'must be http://host:port or https://host:port, without path, user or slash';
-      return [{ option, value: describe(endpoint), rule }];
+      found.push({ option, value: describe(endpoint), rule });
+    } else if (all.indexOf(endpoint) !== index) {
+      found.push({ option, value: describe(endpoint), rule: 'is listed twice' });
     }
-    if (all.indexOf(endpoint) === index) return [];
-    return [{ option, value: describe(endpoint), rule: 'is listed twice' }];
-  });
+  }
   const schemes = new Set(all.map(schemeOf).filter((scheme) => scheme !== undefined));
-  if (schemes.size > 1) {
-    const rule = 'must be all http or all https';
-    violations.push({ option: 'endpoints', value: describe(endpoints), rule });
-  }
-  return violations;
+  if (schemes.size <= 1) return;
+  found.push({ option: name, value: describe(endpoints), rule: 'must be all http or all https' });
 }
 
-function tlsViolations(tls: unknown, endpoints: unknown): Violation[] {
-  if (tls === undefined) return [];
-  if (!isRecord(tls)) return [{ option: 'tls', value: describe(tls), rule: 'must be an object' }];
-  const violations = unknownNames('tls.', tls, TLS_NAMES);
-  for (const name of TLS_NAMES) {
-    const problem = fileProblem(tls[name]);
-    if (problem === undefined) continue;
-    violations.push({ option: `tls.${name}`, value: describe(tls[name]), rule: problem });
-  }
-  if ((tls.certFile === undefined) !== (tls.keyFile === undefined)) {
-    const missing = tls.certFile === undefined ? 'certFile' : 'keyFile';
+function hasPlainEndpoint(endpoints: unknown): boolean {
+  return Array.isArray(endpoints) && endpoints.some((endpoint) => schemeOf(endpoint) === 'http');
+}
+
+function checkTls(tls: unknown, name: string, found: Violation[]): void {
+  const before = found.length;
+  readTable(tls, TLS_OPTIONS, { name, prefix: `${name}.`, found, hasSecrets: true });
+  if (!isPlainObject(tls)) return;
+  const { certFile, keyFile } = tls as EtcdTlsOptions;
+  if ((certFile === undefined) !== (keyFile === undefined)) {
+    const missing = certFile === undefined ? 'certFile' : 'keyFile';
     const rule = 'a certificate and its key are given together';
-    violations.push({ option: `tls.${missing}`, value: 'undefined', rule });
+    found.push({ option: `${name}.${missing}`, value: 'undefined', rule });
   }
-  if (violations.length === 0) {
-    const problem = credentialsProblem(tls);
-    if (problem !== undefined) {
-      violations.push({ option: 'tls', value: describe(tls), rule: problem });
-    }
-  }
-  if (Array.isArray(endpoints) && endpoints.some((endpoint) => schemeOf(endpoint) === 'http')) {
-    const rule = 'needs https endpoints';
-    violations.push({ option: 'tls', value: describe(tls), rule });
-  }
-  return violations;
+  if (found.length > before) return;
+  const problem = credentialsProblem(tls);
+  if (problem !== undefined) found.push({ option: name, value: describe(tls), rule: problem });
 }
 
-function authViolations(auth: unknown): Violation[] {
-  if (auth === undefined) return [];
-  // Shown by its type only: it may hold a password.
-  if (!isRecord(auth)) return [{ option: 'auth', value: typeof auth, rule: 'must be an object' }];
-  const violations = unknownNames('auth.', auth, AUTH_NAMES);
-  for (const name of AUTH_NAMES) {
-    const value = auth[name];
-    if (typeof value === 'string' ? value !== '' : isPasswordFunction(name, value)) continue;
-    const rule =
-      name === 'password'
-        ? 'must be a string that is not empty, or a function that returns one'
-        : 'must be a string that is not empty';
-    violations.push({ option: `auth.${name}`, value: typeof value, rule });
-  }
-  return violations;
+function checkAuth(auth: unknown, name: string, found: Violation[]): void {
+  readTable(auth, AUTH_OPTIONS, { name, prefix: `${name}.`, found, hasSecrets: true });
 }
 
-function isPasswordFunction(name: string, value: unknown): boolean {
-  return name === 'password' && typeof value === 'function';
-}
-
-function unknownNames(
-  path: string,
-  given: Readonly<Record<string, unknown>>,
-  names: readonly string[],
-): Violation[] {
-  return Object.keys(given)
-    .filter((name) => !names.includes(name) && given[name] !== undefined)
-    .map((name) => ({
-      option: `${path}${name}`,
-      value: typeof given[name],
-      rule: `is no option; the options are ${names.join(', ')}`,
-    }));
+function fileField(meaning: string): Field {
+  return { rule: mustPass('the path of a file', fileProblem), defaultText: 'none', meaning };
 }
 
 function fileProblem(file: unknown): string | undefined {
@@ -178,8 +187,4 @@ function credentialsProblem(tls: EtcdTlsOptions): string | undefined {
 
 function schemeOf(endpoint: unknown): string | undefined {
   return typeof endpoint === 'string' ? /^https?(?=:)/.exec(endpoint)?.[0] : undefined;
-}
-
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -51,8 +51,7 @@ export interface EtcdStore extends Store {
  * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations.
  */
 export function etcdStore(options: EtcdStoreOptions): EtcdStore {
-  checkOptions(options);
-  return new EtcdClient(options);
+  return new EtcdClient(checkOptions(options));
 }
 
 const TOKEN_MS_MAX = 2_000;

@@ -16,8 +16,7 @@ const CLOCK_SLACK = 1.1;
 
 /** The configuration of a scenario, with its defaults. */
 export function configOf(scenario: Pick<Scenario, 'config'>): WorkerConfig {
-  const identity = { job: 'job', prefix: 'sim', instanceId: 'worker', fingerprint: 'simulation' };
-  return resolveConfig({ ...scenario.config }, identity);
+  return resolveConfig({ ...scenario.config });
 }
 
 /**

@@ -31,6 +31,8 @@ export class Progress {
   readonly #outSinceMs = new Map<SimulatedProcess, number>();
   /** Since when a split has not been worked on, for no reason. */
   readonly #idleSinceMs = new Map<string, number>();
+  /** The epoch of each split at the last look. */
+  readonly #epochs = new Map<string, string>();
   /** The longest that anything has waited so far, as a share of what it may. */
   worst = 0;
 
@@ -97,7 +99,10 @@ export class Progress {
         this.#idleSinceMs.delete(id);
         continue;
       }
-      const isWorkedOn = living.has(owners.get(id) ?? '');
+      // What was given back between two looks was worked on too.
+      const { epoch } = split.record;
+      const isWorkedOn = living.has(owners.get(id) ?? '') || this.#epochs.get(id) !== epoch;
+      this.#epochs.set(id, epoch);
       if (isWorkedOn || hasReason(id, { present, free })) {
         this.#idleSinceMs.set(id, nowMs);
         continue;

@@ -1,10 +1,26 @@
 import { afterEach, describe, expect, test } from '@jest/globals';
 import { DELAY_MS_MAX } from '../../../src/base/clock.ts';
-import { createWorker, type LeaseholdError, type WorkerConfig } from '../../../src/index.ts';
-import { OPTIONS, resolveConfig, type Violation } from '../../../src/coordinator/api/config.ts';
+import {
+  createWorker,
+  type LeaseholdError,
+  memoryStore,
+  type WorkerConfig,
+} from '../../../src/index.ts';
+import type { Violation } from '../../../src/base/shape.ts';
+import { OPTIONS } from '../../../src/coordinator/api/config.ts';
+import { checkWorkerOptions } from '../../../src/coordinator/api/worker-options.ts';
 import { finalPlan, Fleet, watched } from '../../support/fleet.ts';
 
 const IDENTITY = { job: 'job', prefix: 'leasehold', instanceId: 'w-1', fingerprint: 'p' };
+
+/** The configuration of a worker that is made from these options. */
+function resolveConfig(
+  config: Readonly<Record<string, unknown>>,
+  { fingerprint, ...identity }: Readonly<Record<string, unknown>>,
+): WorkerConfig {
+  const planner = { ...finalPlan([]), fingerprint: () => fingerprint };
+  return checkWorkerOptions({ ...identity, config, planner, store: memoryStore() }).config;
+}
 
 let fleet: Fleet | undefined;
 afterEach(async () => {

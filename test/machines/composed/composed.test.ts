@@ -138,7 +138,18 @@ const OTHERS = 'a lease shows another tenancy than the record';
 const STALLED = 'a split can run, and the verdict is stalled';
 
 describe('a small fleet', () => {
-  test.each([claims, endings, marks, restarts, leaders, verdict, zombies, refusals, moving, failover])(
+  test.each([
+    claims,
+    endings,
+    marks,
+    restarts,
+    leaders,
+    verdict,
+    zombies,
+    refusals,
+    moving,
+    failover,
+  ])(
     'composed - the world of $name is safe in every state, and its goals are in reach from everywhere',
     (one) => {
       expect(exploreAloud(worldOf(one, null)).found).toBeNull();

@@ -157,7 +157,6 @@ describe('a split whose owner dies on its last trial', () => {
     await fleet.until('it leads', () => fleet.leader() === 'leader');
     const a = await startAlone(fleet, 'a', 1);
     const b = fleet.seam('b');
-    await commit(a, 's0', 5);
     await onLastTrial(fleet, 's0');
     a.crash();
     await fleet.until('parked', () => idsUnder(fleet, 'parked').length === 1, 3 * LEASE_MS);
@@ -167,8 +166,6 @@ describe('a split whose owner dies on its last trial', () => {
       owner: null,
       attempts: 0,
       epoch: '2',
-      // What was done is not forgotten.
-      watermark: '5',
       suspicion: { charged: 3 },
       lastFailure: { by: 'a', epoch: '1' },
     });

@@ -275,7 +275,7 @@ describe('a poison split', () => {
       {
         type: 'quarantined',
         splitId: 'bad',
-        attempts: 7,
+        attempts: 6,
         reason: 'undecodable descriptor',
         by: 'a',
       },

@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals';
 import { fatalPlannerError, type Planner } from '../../../src/index.ts';
+import type { InstanceId } from '../../../src/base/ids.ts';
 import { writesTo } from '../../../src/store/faults.ts';
 import { finalPlan, holdUntilAsked, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {
@@ -132,8 +133,8 @@ describe('candidates', () => {
 
   test('a cordoned worker - may lead (R20)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    const operator = fleet.operator();
-    await operator.cordon('a');
+    // As an operator leaves it who has cordoned this instance in an earlier life of the job.
+    await fleet.store.put(fleet.keys.cordoned('a' as InstanceId), '{}');
     const [a, b] = await startInOrder('a', 'b');
     await fleet.until('b holds all', () => b.held.size === 2);
     expect(fleet.leader()).toBe('a');

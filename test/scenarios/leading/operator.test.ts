@@ -5,6 +5,7 @@ import {
   type PlanAnswer,
   type Planner,
 } from '../../../src/index.ts';
+import type { InstanceId } from '../../../src/base/ids.ts';
 import { faultyStore, type FaultyStore } from '../../../src/store/faults.ts';
 import { finalPlan, ids, JOB, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {
@@ -161,7 +162,10 @@ describe('control keys', () => {
 
   test('a wish for an instance that is not there - waits for it (R29)', async () => {
     const [a, b] = await pair();
-    await fleet.operator().drain('c');
+    const { keys, store } = fleet;
+    await store.put(keys.drained('c' as InstanceId), '{}');
+    await fleet.operator().cordon('c');
+    expect(store.dump(keys.cordoned('c' as InstanceId))).toHaveLength(1);
     const c = fleet.seam('c');
     await fleet.advance(2 * LEASE_MS);
     expect(c.held.size).toBe(0);
@@ -280,7 +284,7 @@ describe('an operator with a bad connection', () => {
       await fleet.operator().requeue(split!);
       await fleet.store.compact();
       // The watches come back, and then a tick: long before the leader would look for another owner (R27).
-      await fleet.until('it runs', () => fleet.lease(split!) !== null, LEASE_MS / 2);
+      await fleet.until('it runs', () => fleet.lease(split!) !== null, LEASE_MS);
       expect(fleet.split(split!)).toMatchObject({ status: 'runnable', attempts: 0 });
     },
   );

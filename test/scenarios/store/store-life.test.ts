@@ -334,7 +334,7 @@ describe('a store without space', () => {
       return [1, 2, 3].map((watermark) => watched(coordinator.commit(id!, { watermark })));
     });
     // Something for the leader to write, too.
-    await fleet.operator().drain('z');
+    await fleet.store.put(fleet.keys.drained('z' as InstanceId), '{}');
     await fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
     await fleet.advance(5 * LEASE_MS);
     expect(waiting.map(({ state }) => state)).toEqual(waiting.map(() => 'pending'));

@@ -14,31 +14,33 @@ export function operate(world: World, act: ActOf<'pause' | 'cordon' | 'drain' | 
     random: world.random,
   });
   // What an operator cannot do, such as requeue a split that somebody else has just put back, is not done.
-  const attempt = (done: Promise<void>): void => {
-    done.then(
-      () => {
-        world.strike(act.do);
-      },
-      () => undefined,
-    );
+  const attempt = (done: Promise<void>, told = (): void => undefined): void => {
+    done.then(told, () => undefined);
+  };
+  const strike = (): void => {
+    world.strike(act.do);
   };
   switch (act.do) {
     case 'pause':
-      attempt(operator.pause());
-      world.later(act.forMs, () => void operator.resume());
+      attempt(operator.pause(), strike);
+      world.later(act.forMs, () => {
+        attempt(operator.resume());
+      });
       return;
     case 'cordon':
     case 'drain': {
       const instance = world.at(act.worker)?.instance;
       if (instance === undefined) return;
-      attempt(operator[act.do](instance));
-      world.later(act.forMs, () => void operator[`un${act.do}`](instance));
+      attempt(operator[act.do](instance), strike);
+      world.later(act.forMs, () => {
+        attempt(operator[`un${act.do}`](instance));
+      });
       return;
     }
     case 'requeue': {
       const prefix = `${world.keys.root}parked/`;
       const requeue = (key: string): void => {
-        attempt(operator.requeue(key.slice(prefix.length)));
+        attempt(operator.requeue(key.slice(prefix.length)), strike);
       };
       for (const { key } of world.store.dump(prefix)) requeue(key);
       if (act.forMs > 0) whenPut(world, prefix, act, requeue);

@@ -1,6 +1,8 @@
 /** What must happen once the faults are over, and within which time. */
 import { resolveConfig, type WorkerConfig } from '../../coordinator/api/config.ts';
 import { longestRestMs } from '../../protocol/faults/failures.ts';
+import { PROBATION_MS, RELAPSES_MAX } from '../../protocol/faults/suspicion.ts';
+import { KEY_PREFIXES } from '../../records/keys.ts';
 import { splitCodec } from '../../records/records.ts';
 import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
@@ -28,7 +30,8 @@ export function configOf(scenario: Pick<Scenario, 'config'>): WorkerConfig {
  * for four leases and are then tried one by one; for each wave of splits through the lanes every attempt with its rest and
  * its work; and what fails until it is given up.
  */
-export function settleBoundMs({ scenario, store, keys }: World): number {
+export function settleBoundMs(world: World): number {
+  const { scenario, store, keys } = world;
   const config = configOf(scenario);
   const leaseMs = config.leaseDurationMs + scenario.expiryLagMs;
   const lanes = scenario.workers.reduce((sum, { maxInFlight }) => sum + maxInFlight, 0);
@@ -59,6 +62,7 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
     longestMs +
     notReadyMs +
     trialsMs +
+    relapsed(world) * PROBATION_MS +
     22 * leaseMs +
     2 * config.rebalanceDelayMs +
     2 * config.drainDeadlineMs +
@@ -73,6 +77,15 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
     REJOIN_BACKOFF_MS +
     SLACK_MS;
   return sumMs * CLOCK_SLACK;
+}
+
+/** Splits that have died after progress again and again: each is tried for long, and alone in its process (R48). */
+export function relapsed({ store, keys }: World): number {
+  return store.dump(`${keys.root}${KEY_PREFIXES.splits}`).filter(({ value }) => {
+    const split = splitCodec.decode(value);
+    if (split.kind !== 'record' || split.record.status !== 'runnable') return false;
+    return (split.record.suspicion?.relapses ?? 0) >= RELAPSES_MAX - 1;
+  }).length;
 }
 
 /** True when every worker of the scenario has ended with a verdict. */

@@ -41,10 +41,17 @@ export type { CoordinatorOptions } from './coordinator/api/options.ts';
 export { createCoordinator, type SplitCoordinator } from './coordinator/coordinator.ts';
 export type { EventStream } from './coordinator/api/events.ts';
 export { fatalPlannerError } from './coordinator/api/planner-error.ts';
-export type { Status, TenancyStatus } from './coordinator/status.ts';
+export type { Status, TenancyStatus } from './coordinator/api/status.ts';
 export type { Draining, Grant } from './driver/grant.ts';
 export { neverRetry, retryLater } from './driver/retry-errors.ts';
 export { createWorker, type Handler, type Worker, type WorkerOptions } from './driver/worker.ts';
-export { createOperator, type Operator, type OperatorOptions } from './operator/operator.ts';
+export {
+  createOperator,
+  type Operator,
+  type OperatorOptions,
+  type ParkedSplit,
+  type RequeueAllOptions,
+  type RequeueAllResult,
+} from './operator/operator.ts';
 export { memoryStore, type MemoryStore } from './store/memory.ts';
 export type { Store } from './store/port.ts';

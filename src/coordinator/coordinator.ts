@@ -12,7 +12,7 @@ import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
 import { checkWorkerOptions } from './api/worker-options.ts';
 import { Engine } from './engine.ts';
-import type { Status } from './status.ts';
+import type { Status } from './api/status.ts';
 import type { Ask, Tenancies } from './holding/tenancies.ts';
 
 /** The seam: ownership as events, progress as requests. For sources that run their own control loop. */

@@ -10,8 +10,8 @@ import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/
 import type { EventStream } from '../coordinator/api/events.ts';
 import type { CoordinatorOptions } from '../coordinator/api/options.ts';
 import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
+import type { Status } from '../coordinator/api/status.ts';
 import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
-import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
 import { retryWishOf } from './retry-errors.ts';
 

@@ -367,7 +367,7 @@ export const MUTANTS: readonly Mutant[] = [
     'test/scenarios/input/thrown-values',
     one('the message of what was thrown is taken as it is', 'R55', 'src/base/describe.ts', [
       'return plain(attempt(() => told(thrown, 0)) ?? UNREADABLE, MESSAGE_CHARACTERS_MAX);',
-      'return (thrown as Error).message;',
+      "return attempt(() => String((thrown as { message?: unknown } | null)?.message)) ?? '';",
     ]),
   ),
   shownBy(
@@ -435,5 +435,35 @@ export const MUTANTS: readonly Mutant[] = [
       "    log.warn('peer.vanished', text, { instance, delayMs });\n",
       "    if (text === '') log.warn('peer.vanished', text);\n",
     ]),
+  ),
+  shownBy(
+    'test/coordinator/link/shared-probe',
+    one('each worker of a process tries the store by itself', 'R5', PROBE, [
+      'known.set(prefix, probing);',
+      "known.set('', probing);",
+    ]),
+  ),
+  shownBy(
+    'test/base/deadline',
+    one('a blocked loop gives up what has arrived', 'R10', 'src/base/deadline.ts', [
+      'if (lateMs <= LATE_MS_MAX) {',
+      'if (lateMs <= Infinity) {',
+    ]),
+  ),
+  shownBy(
+    'test/etcd/store/shared-reads',
+    one('reads that may wait travel alone', 'R24', 'src/store/etcd/shared-reads.ts', [
+      'if (others.length === 0) first.resolve(this.#alone(first));',
+      'if (first) for (const one of together) one.resolve(this.#alone(one));',
+    ]),
+  ),
+  shownBy(
+    'test/etcd/store/proxies',
+    one(
+      'a proxy of the environment lies before every endpoint',
+      'R46',
+      'src/store/etcd/connections.ts',
+      ['[PROXY_OPTION]: usesProxy ? 1 : 0,', '[PROXY_OPTION]: 1,'],
+    ),
   ),
 ];

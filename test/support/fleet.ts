@@ -184,7 +184,13 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** Starts a worker that runs `handler`. */
   worker(id: string, handler: Handler, setup: WorkerSetup = {}): HandledWorker {
     const around = this.#surroundings(id, setup.store);
-    const worker = createWorker(this.#options(around, setup));
+    let worker: Worker;
+    try {
+      worker = createWorker(this.#options(around, setup));
+    } catch (error) {
+      // Refused before there was a worker: its run has failed, and there is nothing to look at.
+      return { ...around, worker: null as never, run: { state: 'rejected', error } };
+    }
     listen(worker.events(), (event) => around.events.push(event));
     const { signal } = setup;
     const run = watched(worker.run(handler, signal === undefined ? {} : { signal }));

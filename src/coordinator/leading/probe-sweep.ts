@@ -32,7 +32,8 @@ export class ProbeSweep {
   run(): void {
     const { leaderGate: gate, keys, mailbox } = this.#core;
     const range = { prefix: keys.root + KEY_PREFIXES.probe };
-    gate.read(range, { keysOnly: true, limit: KEYS_MAX }).then(
+    const { patienceMs } = gate;
+    gate.read(range, { keysOnly: true, limit: KEYS_MAX, patienceMs }).then(
       (page) => {
         mailbox.post(() => {
           if (page.kind === 'page' && !this.#term.isOver) this.#look(page.entries);

@@ -13,18 +13,20 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
   const failed = (error: unknown): void => {
     if (!isLeaseholdError(error)) core.bug(error);
   };
-  gate.readKeys(keys, { keysOnly: true }).then(({ entries, revision }) => {
-    mailbox.post(() => {
-      const news: Key[] = [];
-      for (const key of keys) {
-        const entry = entries.get(key);
-        if (entry === undefined) {
-          if (view.entry(key) !== null) view.apply({ key, modRevision: revision, entry: null });
-        } else if (view.known.isNews(entry)) news.push(key);
-      }
-      if (news.length > 0) takeIn(core, news, failed);
-    });
-  }, failed);
+  gate
+    .readKeys(keys, { keysOnly: true, patienceMs: gate.patienceMs })
+    .then(({ entries, revision }) => {
+      mailbox.post(() => {
+        const news: Key[] = [];
+        for (const key of keys) {
+          const entry = entries.get(key);
+          if (entry === undefined) {
+            if (view.entry(key) !== null) view.apply({ key, modRevision: revision, entry: null });
+          } else if (view.known.isNews(entry)) news.push(key);
+        }
+        if (news.length > 0) takeIn(core, news, failed);
+      });
+    }, failed);
 }
 
 function takeIn(core: Core, keys: readonly Key[], failed: (error: unknown) => void): void {

@@ -6,9 +6,11 @@ import {
   isLeaseholdError,
   type Operator,
 } from '../../../src/index.ts';
-import type { InstanceId } from '../../../src/base/ids.ts';
+import type { Epoch } from '../../../src/base/decimals.ts';
+import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
+import { leaseCodec, type LeaseRecord } from '../../../src/records/records.ts';
 import { jobKeys, KEY_PREFIXES, parseKey } from '../../../src/records/keys.ts';
-import { finalPlan, ids, JOB, type SeamWorker } from '../../support/fleet.ts';
+import { finalPlan, ids, JOB, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
 
 const ACTS: readonly (readonly [string, (operator: Operator) => Promise<void>])[] = [
@@ -101,6 +103,31 @@ describe('an operator', () => {
     await operator.resume();
     expect(store.dump(keys.root)).toEqual([]);
     await expect(operator.resume()).rejects.toMatchObject({ code: 'E_JOB_UNKNOWN' });
+  });
+});
+
+describe('keys put by hand', () => {
+  test('a lease on no session - is said once, because it never ends by itself (R42)', async () => {
+    await startFleet({ planner: finalPlan(['s0', 's1']) });
+    const { keys, store } = fleet;
+    const key = keys.lease('s0' as SplitId);
+    const by = { instance: 'ghost', nonce: 'g', write: 1 };
+    const lease = {
+      owner: 'ghost',
+      nonce: 'g',
+      epoch: '9' as Epoch,
+      state: 'owned',
+    } as LeaseRecord;
+    await store.put(key, leaseCodec.encode(lease, by));
+    const a = fleet.seam('a');
+    await fleet.until('s1 is held', () => a.held.has('s1'));
+    await fleet.advance(5 * LEASE_MS);
+    const lines = a.lines.filter(({ fields }) => fields.key === key);
+    expect(lines).toMatchObject([{ level: 'warn', event: 'record.ignored' }]);
+    expect(lines[0]!.message).toContain('hangs on no session');
+    expect(a.held.has('s0')).toBe(false);
+    await store.remove(key);
+    await fleet.until('s0 is held', () => a.held.has('s0'));
   });
 });
 

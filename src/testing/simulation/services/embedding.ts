@@ -1,7 +1,7 @@
 /** The ways in which a simulated service has its worker: all of them are driven by the same handlers. */
 import type { CoordinationEvent, StopReport, Verdict } from '../../../coordinator/api/api.ts';
 import type { CoordinatorOptions } from '../../../coordinator/api/options.ts';
-import type { Status } from '../../../coordinator/status.ts';
+import type { Status } from '../../../coordinator/api/status.ts';
 import type { Grant } from '../../../driver/grant.ts';
 import { createWorker, type Worker } from '../../../driver/worker.ts';
 import type { Embedding, Listeners } from '../scenario.ts';

@@ -19,7 +19,8 @@ import {
   compareWatermarks,
   endedRecord,
   type FailureFacts,
-  type Progress,
+  merged,
+  type ProgressChange,
   type TenancySpan,
   withState,
 } from '../../protocol/tenancy-records.ts';
@@ -35,19 +36,13 @@ import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
   type EndingWish,
-  merged,
+  type Line,
   type PendingCommit,
   type SentWrite,
   type Waiter,
   waitersOf,
+  type Wish,
 } from './tenancy-writes.ts';
-
-/** Where the one write of a tenancy that is under way stands (R38). */
-type Line =
-  | { readonly kind: 'idle' }
-  /** In line; what it will be is built when its turn comes. */
-  | { readonly kind: 'queued' }
-  | { readonly kind: 'sent'; readonly write: SentWrite };
 
 const IDLE: Line = { kind: 'idle' };
 const QUEUED: Line = { kind: 'queued' };
@@ -80,6 +75,8 @@ export class Tenancy {
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
+  #startAttempts = 0;
+  #startFailing: SplitRecord['failing'] = null;
   #beganAtMs = 0;
   /** How long the split had rested for a failure before it was claimed. */
   #restedMs = 0;
@@ -91,7 +88,7 @@ export class Tenancy {
   readonly #item: WriteItem;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
-  #wish: { ending: EndingWish; waiter: Waiter } | null = null;
+  #wish: Wish | null = null;
   #ending: EndingRequest | null = null;
 
   constructor(core: Core, split: SplitId, hooks: TenancyHooks) {
@@ -136,6 +133,7 @@ export class Tenancy {
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
+    this.#startAttempts = record.attempts;
     this.#acceptedWatermark = record.watermark;
   }
 
@@ -144,7 +142,7 @@ export class Tenancy {
    *
    * @returns An error to reject with at once, and nothing is taken.
    */
-  commit(progress: Progress, waiter: Waiter): LeaseholdError | null {
+  commit(progress: ProgressChange, waiter: Waiter): LeaseholdError | null {
     const refusal = this.#refusal(progress);
     if (refusal !== null) return refusal;
     this.#acceptedWatermark = progress.watermark;
@@ -163,7 +161,7 @@ export class Tenancy {
     this.#hasSurvived = true;
     // What was accepted may be on its way: the record is behind it.
     const watermark = this.#acceptedWatermark;
-    this.#pending ??= { progress: { watermark, state: null }, waiters: [] };
+    this.#pending ??= { progress: { watermark, state: undefined }, waiters: [] };
     this.#pump();
   }
 
@@ -173,22 +171,28 @@ export class Tenancy {
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { ending, waiter };
+    this.#wish = { ending, waiters: [waiter] };
     return null;
+  }
+
+  /** A commit broke a rule: the tenancy fails by it, behind what was accepted before (R38). */
+  fault(reason: string): void {
+    this.#wish = { ending: { reason, isFault: true }, waiters: [] };
+    this.send({ type: 'watermark.fell' });
   }
 
   /** A wish that the chart did not act on. */
   dropWish(): void {
     const wish = this.#wish;
     this.#wish = null;
-    wish?.waiter.reject(this.fencedError());
+    for (const waiter of wish?.waiters ?? []) waiter.reject(this.fencedError());
   }
 
   /** The chart closes the tenancy: the last write follows the one on its way. */
   end(kind: Ending): void {
     const wish = this.#wish;
     this.#wish = null;
-    const waiters = wish === null ? [] : [wish.waiter];
+    const waiters = [...(wish?.waiters ?? [])];
     const { progress: asked = null, reason = '', ...rest } = wish?.ending ?? {};
     let progress = asked;
     const pending = this.#pending;
@@ -215,6 +219,8 @@ export class Tenancy {
       wallMs: clock.wallMs(),
       backoff: config.retry.backoff,
       random: isFailure ? random.next() : 0,
+      startAttempts: this.#startAttempts,
+      startFailing: this.#startFailing,
     };
   }
 
@@ -224,13 +230,14 @@ export class Tenancy {
     const ending = this.#ending;
     this.#ending = null;
     for (const waiter of ending?.waiters ?? []) waiter.reject(this.fencedError());
-    this.#wish?.waiter.reject(this.fencedError());
+    for (const waiter of this.#wish?.waiters ?? []) waiter.reject(this.fencedError());
     this.#wish = null;
   }
 
-  /** Losing the grant refuses what is not written (R33). */
+  /** Losing the grant refuses what is not written (R33); what was accepted before the fault of a commit is written (R38). */
   lose(): void {
-    this.#dropPending();
+    const wish = this.#ending?.wish ?? this.#wish?.ending;
+    if (wish?.isFault !== true) this.#dropPending();
   }
 
   fencedError(): LeaseholdError {
@@ -247,7 +254,7 @@ export class Tenancy {
     return this.mayCommit && this.#wish === null ? null : this.fencedError();
   }
 
-  #refusal(progress: Progress): LeaseholdError | null {
+  #refusal(progress: ProgressChange): LeaseholdError | null {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;

@@ -11,6 +11,7 @@ import type {
 } from '../../../coordinator/api/api.ts';
 import type { CoordinatorOptions } from '../../../coordinator/api/options.ts';
 import { createCoordinator, type SplitCoordinator } from '../../../coordinator/coordinator.ts';
+import { DrainingState } from '../../../driver/draining.ts';
 import type { Grant } from '../../../driver/grant.ts';
 import type { Embedded } from './embedding.ts';
 import { textOf } from './thrown.ts';
@@ -112,11 +113,9 @@ class HeldSplit implements Grant {
   readonly split: Split;
   readonly epoch: string;
   readonly progress: Progress | null;
-  readonly draining: Grant['draining'];
+  readonly draining = new DrainingState();
   readonly #coordinator: SplitCoordinator;
   readonly #lost = new AbortController();
-  readonly #waiting: (() => void)[] = [];
-  #reason: RevokeReason | null = null;
   hasEnded = false;
   wasAsked = false;
 
@@ -125,7 +124,6 @@ class HeldSplit implements Grant {
     this.split = split;
     this.epoch = epoch;
     this.progress = progress;
-    this.draining = this.#draining();
   }
 
   get lost(): AbortSignal {
@@ -159,41 +157,17 @@ class HeldSplit implements Grant {
   }
 
   request(reason: RevokeReason): void {
-    this.#reason = reason;
     this.wasAsked = true;
-    this.#wake();
+    this.draining.request(reason);
   }
 
   withdraw(): void {
-    this.#reason = null;
+    this.draining.withdraw();
   }
 
   lose(): void {
     this.hasEnded = true;
     this.#lost.abort();
-    this.#wake();
-  }
-
-  #draining(): Grant['draining'] {
-    const reason = (): RevokeReason | null => this.#reason;
-    const wait = (): Promise<void> => {
-      if (this.#reason !== null || this.hasEnded) return Promise.resolve();
-      return new Promise((resolve) => {
-        this.#waiting.push(resolve);
-      });
-    };
-    return {
-      get requested() {
-        return reason() !== null;
-      },
-      get reason() {
-        return reason();
-      },
-      whenRequested: wait,
-    };
-  }
-
-  #wake(): void {
-    for (const resolve of this.#waiting.splice(0)) resolve();
+    this.draining.end();
   }
 }

@@ -3,6 +3,7 @@ import type { CoordinationEvent, StopReport, Verdict } from '../../../coordinato
 import type { CoordinatorOptions } from '../../../coordinator/api/options.ts';
 import type { Status } from '../../../coordinator/api/status.ts';
 import type { Grant } from '../../../driver/grant.ts';
+import { retryWishOf } from '../../../driver/retry-errors.ts';
 import { createWorker, type Worker } from '../../../driver/worker.ts';
 import type { Embedding, Listeners } from '../scenario.ts';
 import { onSeam } from './seam.ts';
@@ -50,7 +51,7 @@ function byHand(worker: Worker): Embedded {
     run: async (handler) => {
       const work = async (grant: Grant): Promise<void> => {
         await handler(grant).catch(async (error: unknown) => {
-          await grant.fail(textOf(error)).catch(() => undefined);
+          await grant.fail(textOf(error), retryWishOf(error)).catch(() => undefined);
         });
         await grant.finished();
       };

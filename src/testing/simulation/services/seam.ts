@@ -13,6 +13,7 @@ import type { CoordinatorOptions } from '../../../coordinator/api/options.ts';
 import { createCoordinator, type SplitCoordinator } from '../../../coordinator/coordinator.ts';
 import { DrainingState } from '../../../driver/draining.ts';
 import type { Grant } from '../../../driver/grant.ts';
+import { retryWishOf } from '../../../driver/retry-errors.ts';
 import type { Embedded } from './embedding.ts';
 import { textOf } from './thrown.ts';
 
@@ -92,13 +93,15 @@ class ControlLoop {
 
   async #work(held: HeldSplit): Promise<void> {
     let problem = 'returned without an end';
+    let wish: FailOptions = {};
     await this.#handle(held).catch((error: unknown) => {
       problem = textOf(error);
+      wish = retryWishOf(error);
     });
     if (!this.#isHeedless) this.#coordinator.handlerEnded(held.split.id, held.epoch);
     if (this.#held.get(held.split.id) === held) this.#held.delete(held.split.id);
     if (held.hasEnded) return;
-    const ended = held.wasAsked ? held.release() : held.fail(problem);
+    const ended = held.wasAsked ? held.release() : held.fail(problem, wish);
     await ended.catch(() => undefined);
   }
 

@@ -241,7 +241,7 @@ export class TimeLineChecker {
   *#accepted(happening: HappeningOf<'accepted'>): Iterable<Broken> {
     const { split, epoch, life, process } = this.#tenancies[happening.tenancy]!;
     const what = `a ${happening.what} of ${split} at epoch ${epoch}`;
-    if (happening.isLate) yield broken('late', `${what} was accepted after the end of its tenancy`);
+    if (happening.isLate) yield broken('late', `${what} was accepted after the loss`);
     const { nonce } = this.#processes.get(process);
     // Accepted by the store that it was claimed in, or by one that was restored with it.
     const states = this.#statesSince(life, `${split} ${epoch}`).filter(

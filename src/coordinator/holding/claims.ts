@@ -169,8 +169,6 @@ export class Claims {
     return true;
   }
 
-  }
-
   #read(tenancies: readonly Tenancy[]): void {
     for (let start = 0; start < tenancies.length; start += READ_SPLITS_MAX) {
       this.#readSome(tenancies.slice(start, start + READ_SPLITS_MAX));

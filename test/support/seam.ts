@@ -70,7 +70,9 @@ export class TestSeam {
   }
 
   releaseDrained(splitIds: readonly string[], epoch?: string): Promise<void> {
-    const all = splitIds.map((id) =>
+    // What is no list is for the seam to refuse.
+    if (!Array.isArray(splitIds)) return this.#coordinator.releaseDrained(splitIds, epoch ?? '0');
+    const all = splitIds.map((id: string) =>
       this.#coordinator.releaseDrained([id], epoch ?? this.#epochOf(id)),
     );
     // As those of the seam: nobody has to hear that it was refused.

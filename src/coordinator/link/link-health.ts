@@ -202,8 +202,8 @@ export class LinkHealth implements OutcomeListener {
   }
 }
 
-/** Losing a race, a full store or an ended session says nothing about the way to the store. */
+/** Losing a race or an ended session says nothing about the way to the store; that it is full is said like any failure (R46). */
 function isOfTheLink({ kind, code }: LeaseholdError): boolean {
-  if (code === 'E_STORE_FULL' || code === 'E_STOPPED') return false;
+  if (code === 'E_STOPPED') return false;
   return kind === 'unavailable' || kind === 'indeterminate' || kind === 'fatal';
 }

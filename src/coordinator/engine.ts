@@ -23,7 +23,8 @@ import { checkPlan } from './membership/join.ts';
 import { Peers } from './membership/peers.ts';
 import { Presence } from './membership/presence.ts';
 import { Predecessor } from './predecessor.ts';
-import { type Status, statusOf } from './status.ts';
+import type { Status } from './api/status.ts';
+import { statusOf } from './status.ts';
 import { stoppedBeforeVerdict, Verdicts } from './verdicts.ts';
 
 export class Engine {

@@ -19,6 +19,19 @@ export interface Progress {
   readonly state: string | null;
 }
 
+/** What a commit changes. */
+export interface ProgressChange {
+  readonly watermark: string;
+  /** As `Progress`; undefined: the stored state stays. */
+  readonly state: string | null | undefined;
+}
+
+/** Newer progress in the place of older; without a word on the state it keeps the older one's. */
+export function merged(older: ProgressChange, newer: ProgressChange): ProgressChange {
+  const { watermark, state } = newer;
+  return { watermark, state: state === undefined ? older.state : state };
+}
+
 /**
  * Below zero when watermark `a` is below `b`, zero when equal, above when above.
  *
@@ -116,29 +129,46 @@ export type Ending = 'release' | 'force' | 'complete' | 'fail';
 /** The record that an ending leaves behind. */
 export function endedRecord(
   record: SplitRecord,
-  ending: { readonly kind: Ending; readonly progress: Progress | null; readonly reason: string },
+  ending: {
+    readonly kind: Ending;
+    readonly progress: ProgressChange | null;
+    readonly reason: string;
+    /** It broke a rule of commits: the progress it made clears no attempts. */
+    readonly isFault: boolean;
+  },
   tenancy: {
     readonly startWatermark: string | null;
+    /** The attempts at which it began. */
+    readonly startAttempts: number;
     readonly by: InstanceId;
     readonly maxAttempts: number;
   },
 ): SplitRecord {
   const { by, maxAttempts, startWatermark } = tenancy;
+  const attempts = Math.max(record.attempts, tenancy.startAttempts);
   switch (ending.kind) {
     case 'complete':
-      return completedRecord(record, withState(ending.progress ?? record, record), startWatermark);
+      return completedRecord(
+        record,
+        ending.progress === null ? record : withState(ending.progress, record),
+        startWatermark,
+      );
     case 'fail':
-      return failedRecord(record, { reason: ending.reason, by, maxAttempts });
+      return failedRecord(ending.isFault ? { ...record, attempts } : record, {
+        reason: ending.reason,
+        by,
+        maxAttempts,
+      });
     case 'release':
     case 'force':
       return releasedRecord(record);
   }
 }
 
-/** Progress without a state keeps the stored one. */
-export function withState(progress: Progress, record: SplitRecord): Progress {
+/** Progress without a word on the state keeps the stored one. */
+export function withState(progress: ProgressChange, record: SplitRecord): Progress {
   const { watermark, state } = progress;
-  return state === null ? { watermark, state: record.state } : progress;
+  return { watermark, state: state === undefined ? record.state : state };
 }
 
 /** A split whose owner is gone and whose next claim would be one attempt too many (T12). */

@@ -158,8 +158,8 @@ const signedDecimal: Field<string> = (value) =>
   typeof value === 'string' && SIGNED.test(value) ? value : BAD;
 const weight: Field<number> = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : BAD;
-const maxInFlight: Field<number> = (value) => {
-  const slots = count(value);
+const maxInFlight: Field<number> = (value, newer) => {
+  const slots = count(value, newer);
   return slots === BAD || slots > MAX_IN_FLIGHT_MAX ? BAD : slots;
 };
 

@@ -12,6 +12,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   assign: () => import('./assign.ts'),
   core: () => import('./core.ts'),
   etcd: () => import('./etcd.ts'),
+  jobs: () => import('./jobs.ts'),
   scale: () => import('./scale/run.ts'),
 };
 

@@ -37,6 +37,7 @@ const tenancy: Payloads<TenancyEvent> = {
   'split.complete': [{}],
   'split.fail': [{}],
   'split.release': [{}],
+  'watermark.fell': [{}],
   'drain.finished': [{}],
   'drain.declined': [{}],
   'drain.expired': [{}],

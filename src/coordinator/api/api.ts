@@ -14,8 +14,8 @@ export interface Progress {
 /** Progress as a source hands it in: a safe integer will do for a watermark. */
 export interface ProgressInput {
   readonly watermark: bigint | number;
-  /** At most 256 KiB. Absent: the stored state stays. */
-  readonly state?: Bytes | null;
+  /** At most 256 KiB. Absent: the stored state stays; null: there is none from now on. */
+  readonly state?: Bytes | null | undefined;
 }
 
 /** One unit of work, as the planner listed it. */
@@ -93,12 +93,17 @@ export type LossReason =
   /** The lease is gone. */
   | 'starved'
   /** It was not handed back in time. */
-  | 'revoked';
+  | 'revoked'
+  /** A commit of it broke the rule that watermarks never fall: the tenancy has failed. */
+  | 'failed';
 
 /** Why a split is asked back. */
 export type RevokeReason = 'unassigned' | 'paused' | 'stopping';
 
-/** What happens to ownership; never dropped, and per split always in order. `epoch` names the tenancy. */
+/**
+ * What happens to ownership, per split always in order; `epoch` names the tenancy. Listeners hear all of it; what a stream forgets that
+ * nobody reads: see `EventStream`.
+ */
 export type OwnershipEvent =
   | {
       readonly type: 'gained';
@@ -140,16 +145,25 @@ export type InformationalEvent =
 
 export type CoordinationEvent = OwnershipEvent | InformationalEvent;
 
-/** How a worker ended. All calls of `stop()` resolve to the same one. */
+/**
+ * How a worker ended. All calls of `stop()` resolve to the same one. Every split that was held, or was being claimed, when it began to
+ * leave is in exactly one list.
+ */
 export interface StopReport {
   /** `stopped`: asked to. `finished`: the verdict was given. `failed`: a fatal error. */
   readonly reason: 'stopped' | 'finished' | 'failed';
   /** The fatal error, as text. */
   readonly error: string | null;
-  /** Splits handed back in order while leaving. */
+  /** Splits handed back in order, also those whose claim landed only while leaving. */
   readonly released: readonly string[];
+  /** Splits that were completed. */
+  readonly completed: readonly string[];
+  /** Splits whose tenancy failed. */
+  readonly failed: readonly string[];
   /** Splits whose handler did not hand them back in time. */
   readonly forced: readonly string[];
+  /** Splits that somebody else has, or whose lease was gone before they were handed back. */
+  readonly lost: readonly string[];
   /** Splits whose last write was not answered in time; their leases run out by themselves. */
   readonly unsettled: readonly string[];
 }

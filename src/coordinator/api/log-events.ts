@@ -47,6 +47,16 @@ export const LOG_EVENTS = {
   'split.lost': ['debug', 'A tenancy ended without its handler’s doing; `reason` says why.'],
   'split.forced': ['warn', 'A handler did not hand its split back within `drainDeadlineMs`.'],
   'split.quarantined': ['warn', 'A split is set aside; `reason` is what it failed with last.'],
+  'handler.outlives': [
+    'warn',
+    'Work on a split has gone on for a lease after its tenancy; this process takes it no more until that ends.',
+  ],
+  'listener.threw': [
+    'error',
+    'A listener threw or rejected; counted in `listenerErrors` of the status.',
+  ],
+  'request.refused': ['warn', 'A request was refused as bad input; `code` says how.'],
+  'split.faulty': ['warn', 'A commit below one that was accepted has failed its tenancy.'],
   'handler.threw': ['warn', 'A handler threw; the tenancy has failed by it.'],
   'handler.threwLate': ['warn', 'A handler threw after its tenancy had ended; that costs nothing.'],
   'handler.returned': ['warn', 'A handler returned without completing, and was not asked to.'],

@@ -8,7 +8,7 @@ import type { TenancyEvent, WithdrawalReason } from '../../../machines/tenancy/t
 import type { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
 import type { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
-import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
+import type { ProgressChange } from '../../protocol/tenancy-records.ts';
 import type { SplitRecord } from '../../records/records.ts';
 import type { Change } from '../../store/port.ts';
 import { Claims } from './claims.ts';
@@ -17,6 +17,8 @@ import { fencedError } from '../api/fenced-error.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { checkOwnRecords } from './own-records.ts';
 import { RefusedSplits } from './refused-splits.ts';
+import { RunningHandlers } from './running-handlers.ts';
+import { listOf, type StopLists, StopListing } from './stop-lists.ts';
 import { Tenancy } from './tenancy.ts';
 import { provideTenancy } from './tenancy-effects.ts';
 import type { Waiter } from './tenancy-writes.ts';
@@ -33,7 +35,7 @@ export interface TenancyHooks {
 /** A request of the service, and who waits for what becomes of it. */
 export interface Ask {
   readonly split: SplitId;
-  /** The tenancy meant; the present one when null. */
+  /** The tenancy meant; null: whichever there is, for who leaves for good. */
   readonly epoch: string | null;
   readonly waiter: Waiter;
 }
@@ -50,16 +52,16 @@ export class Tenancies {
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
   readonly #refused: RefusedSplits;
-  readonly released: string[] = [];
-  readonly forced: string[] = [];
-  /** Lost with the session while leaving: their last write was not answered, or found no lease any more. */
-  readonly #late: string[] = [];
+  readonly #handlers: RunningHandlers;
+  /** What became of the splits that were held when the worker began to leave. */
+  readonly #ends = new StopListing();
 
   constructor(core: Core, hooks: TenancyHooks) {
     this.#core = core;
     this.#hooks = hooks;
     this.#leases = new LeaseKeeper(core);
     this.#refused = new RefusedSplits(core, hooks.refusesChanged);
+    this.#handlers = new RunningHandlers(core, hooks.refusesChanged);
     this.#claims = new Claims(core, {
       waivesAttempt: (split, record) => this.#waivesAttempt(split, record),
       leaseGoneAtMs: (split) => this.#leaseGoneAtMs.get(split),
@@ -69,6 +71,7 @@ export class Tenancies {
       },
       neverStarted: (split, record) => {
         this.#unclearedEnds.note(split, record.epoch, true);
+        if (core.isLeaving()) this.#ends.note(split, 'unsettled');
       },
     });
     this.#machine = provideTenancy({
@@ -76,6 +79,9 @@ export class Tenancies {
       claims: this.#claims,
       leases: this.#leases,
       find: (split) => this.#bySplit.get(split as SplitId),
+      lost: (split, epoch) => {
+        this.#handlers.lost(split, epoch);
+      },
     });
   }
 
@@ -107,7 +113,7 @@ export class Tenancies {
 
   /** Splits this worker cannot take now. */
   refuses(): SplitId[] {
-    return this.#refused.list();
+    return [...new Set([...this.#handlers.list(), ...this.#refused.list()])].sort();
   }
 
   /** True while a lease of the process before this one may still be reclaimed (R13). */
@@ -137,6 +143,7 @@ export class Tenancies {
     // What is still named may have been put back unheard: set aside and requeued between two looks (R24).
     this.#over.clear();
     this.#leases.tick(this.#bySplit);
+    this.#handlers.tick();
     // A wait after a failure is at most half a lease; older deletes decide nothing (R40).
     const oldestMs = this.#core.clock.nowMs() - this.#core.config.leaseDurationMs;
     for (const [split, goneAtMs] of this.#leaseGoneAtMs) {
@@ -146,15 +153,7 @@ export class Tenancies {
 
   /** Leases of others, for splits that wait until they are gone (R24). */
   awaitedLeases(): string[] {
-    const { view, session, keys } = this.#core;
-    return [...this.#bySplit.values()]
-      .filter(({ chart }) => chart.isIn('awaiting'))
-      .map(({ split }) => split)
-      .filter((split) => {
-        const lease = view.leases.get(split);
-        return lease !== undefined && lease.session !== session.id;
-      })
-      .map((split) => keys.lease(split));
+    return this.#leases.awaited(this.#bySplit.values());
   }
 
   /** The lease of a split changed in the store. */
@@ -213,12 +212,12 @@ export class Tenancies {
     for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
   }
 
-  commit(ask: Ask, progress: StoredProgress): void {
+  commit(ask: Ask, progress: ProgressChange): void {
     const tenancy = this.#meant(ask);
-    if (tenancy !== null) this.#took(ask, tenancy.commit(progress, ask.waiter));
+    if (tenancy !== null) this.#took(tenancy, ask, tenancy.commit(progress, ask.waiter));
   }
 
-  complete(ask: Ask, progress: StoredProgress | null): void {
+  complete(ask: Ask, progress: ProgressChange | null): void {
     this.#endBy(ask, { type: 'split.complete' }, { progress });
   }
 
@@ -239,18 +238,19 @@ export class Tenancies {
   }
 
   /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
-  tell(split: SplitId, epoch: string | null, event: 'drain.declined' | 'intake.resumed'): void {
+  tell(split: SplitId, epoch: string, event: 'drain.declined' | 'intake.resumed'): void {
     this.#find(split, epoch)?.send({ type: event });
   }
 
-  /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
-  handlerOutlives(split: SplitId): void {
-    this.#refused.handlerOutlives(split);
+  /** Something works on a tenancy: however that ends, the split is not taken again before `handlerEnded` (R27). */
+  handlerBegan(split: SplitId, epoch: string): void {
+    const tenancy = this.#find(split, epoch);
+    this.#handlers.began(split, epoch, tenancy?.mayCommit !== true);
   }
 
-  handlerEnded(split: SplitId): void {
+  handlerEnded(split: SplitId, epoch: string): void {
     // A handler that ignored `lost` is a reason to count the attempt (R31).
-    if (this.#refused.handlerEnded(split)) this.#unclearedEnds.blame(split);
+    if (this.#handlers.finished(split, epoch)) this.#unclearedEnds.blame(split, epoch);
   }
 
   /** Reads the records of everything held: a higher epoch means another owner (R39). */
@@ -263,14 +263,13 @@ export class Tenancies {
   }
 
   /** Ends every chart without a word; the worker has left. */
-  close(): readonly string[] {
-    const unsettled: string[] = [...this.#late];
+  close(): StopLists {
     for (const tenancy of [...this.#bySplit.values()]) {
-      if (isInHand(tenancy)) unsettled.push(tenancy.split);
+      if (isInHand(tenancy)) this.#ends.note(tenancy.split, 'unsettled');
       tenancy.send({ type: 'session.expired' });
       tenancy.chart.stop();
     }
-    return unsettled;
+    return this.#ends.lists();
   }
 
   #reconcile(): void {
@@ -291,7 +290,8 @@ export class Tenancies {
     if (view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
-      if (isOpen && !this.#refused.has(split)) this.#open(split);
+      const isRefused = this.#refused.has(split) || this.#handlers.has(split);
+      if (isOpen && !isRefused) this.#open(split);
     }
   }
 
@@ -333,17 +333,16 @@ export class Tenancies {
     }
     // What was handed back before has no place in the report, and would grow for as long as the worker lives.
     if (this.#core.isLeaving()) {
-      const { wasGranted } = tenancy.chart.context;
-      if (state === 'released' && wasGranted) this.released.push(split);
-      if (state === 'lostRevoked') this.forced.push(split);
-      const isLost = state === 'lostFenced' || state === 'lostStarved';
-      if (isLost && this.#core.session.id === null) this.#late.push(split);
+      const wasEnding = tenancy.chart.context.ending !== null;
+      const list = listOf(state, { wasEnding, hasSession: this.#core.session.id !== null });
+      if (list !== undefined) this.#ends.note(split, list);
     }
+    if (epoch !== null) this.#handlers.ended(split, epoch, state === 'completed');
     tenancy.finish();
     this.#core.mailbox.requestDecision();
   }
 
-  /** The tenancy of a split, if it is the one meant: of that epoch, or the present one when that is null. */
+  /** The tenancy of a split, if it is the one meant. */
   #find(split: SplitId, epoch: string | null): Tenancy | undefined {
     const tenancy = this.#bySplit.get(split);
     return epoch === null || tenancy?.epoch === epoch ? tenancy : undefined;
@@ -361,22 +360,25 @@ export class Tenancies {
     return tenancy;
   }
 
-  /** Refuses a request that the tenancy did not take. */
-  #took({ waiter }: Ask, refusal: LeaseholdError | null): void {
+  /** Refuses a request that the tenancy did not take; one that breaks the rule of watermarks fails the tenancy (R38). */
+  #took(tenancy: Tenancy, { waiter }: Ask, refusal: LeaseholdError | null): void {
     if (refusal === null) return;
     waiter.reject(refusal);
-    if (refusal.kind === 'fatal') this.#core.fatal(refusal);
+    if (refusal.code !== 'E_WATERMARK_REGRESSION') return;
+    const { code, message, details } = refusal;
+    this.#core.log.warn('split.faulty', message, { code, ...details });
+    tenancy.fault(message);
   }
 
   #endBy(
     ask: Ask,
     event: TenancyEvent,
-    { progress = null, reason = '' }: { progress?: StoredProgress | null; reason?: string } = {},
+    { progress = null, reason = '' }: { progress?: ProgressChange | null; reason?: string } = {},
   ): void {
     const tenancy = this.#meant(ask);
     if (tenancy === null) return;
     const refusal = tenancy.wish(progress, reason, ask.waiter);
-    this.#took(ask, refusal);
+    this.#took(tenancy, ask, refusal);
     if (refusal !== null) return;
     tenancy.send(event);
     // The drain of a departure is over with the last handler, whenever the last writes are answered (R17).

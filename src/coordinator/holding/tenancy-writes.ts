@@ -1,6 +1,6 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
 import type { LeaseholdError } from '../../base/errors.ts';
-import type { Ending, Progress } from '../../protocol/tenancy-records.ts';
+import type { Ending, ProgressChange } from '../../protocol/tenancy-records.ts';
 import type { Stamp } from '../../records/codec.ts';
 import type { SplitRecord } from '../../records/records.ts';
 
@@ -12,15 +12,17 @@ export interface Waiter {
 
 /** A commit in line; a newer one takes its place and answers for both (R38). */
 export interface PendingCommit {
-  progress: Progress;
+  progress: ProgressChange;
   readonly waiters: Waiter[];
 }
 
 /** What the last write does, and who waits for it. */
 export interface EndingRequest {
   readonly kind: Ending;
-  readonly progress: Progress | null;
+  readonly progress: ProgressChange | null;
   readonly reason: string;
+  /** The tenancy broke a rule of commits. */
+  readonly isFault: boolean;
   readonly waiters: Waiter[];
 }
 
@@ -32,12 +34,23 @@ export interface SentWrite {
   readonly commit: PendingCommit | null;
 }
 
+/** Where the one write of a tenancy that is under way stands (R38). */
+export type Line =
+  | { readonly kind: 'idle' }
+  /** In line; what it will be is built when its turn comes. */
+  | { readonly kind: 'queued' }
+  | { readonly kind: 'sent'; readonly write: SentWrite };
+
+/** What a tenancy is asked to end with. */
+export interface Wish {
+  readonly progress: ProgressChange | null;
+  readonly reason: string;
+  readonly waiters: readonly Waiter[];
+  /** Nobody asked for it: a commit broke a rule (R38). */
+  readonly isFault: boolean;
+}
+
 /** Everybody who waits for a write. */
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
   return (sent.commit ?? sent.ending)?.waiters ?? [];
-}
-
-/** Newer progress in the place of older; without a state of its own it keeps the older one's. */
-export function merged(older: Progress, newer: Progress): Progress {
-  return { watermark: newer.watermark, state: newer.state ?? older.state };
 }

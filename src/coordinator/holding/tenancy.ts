@@ -18,7 +18,8 @@ import {
   committedRecord,
   compareWatermarks,
   endedRecord,
-  type Progress,
+  merged,
+  type ProgressChange,
   withState,
 } from '../../protocol/tenancy-records.ts';
 import { progressTxn } from '../../protocol/transactions.ts';
@@ -32,19 +33,13 @@ import { fencedError } from '../api/fenced-error.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
-  merged,
+  type Line,
   type PendingCommit,
   type SentWrite,
   type Waiter,
   waitersOf,
+  type Wish,
 } from './tenancy-writes.ts';
-
-/** Where the one write of a tenancy that is under way stands (R38). */
-type Line =
-  | { readonly kind: 'idle' }
-  /** In line; what it will be is built when its turn comes. */
-  | { readonly kind: 'queued' }
-  | { readonly kind: 'sent'; readonly write: SentWrite };
 
 const IDLE: Line = { kind: 'idle' };
 const QUEUED: Line = { kind: 'queued' };
@@ -66,13 +61,14 @@ export class Tenancy {
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
+  #startAttempts = 0;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #line: Line = IDLE;
   readonly #item: WriteItem;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
-  #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
+  #wish: Wish | null = null;
   #ending: EndingRequest | null = null;
 
   constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
@@ -115,6 +111,7 @@ export class Tenancy {
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
+    this.#startAttempts = record.attempts;
     this.#acceptedWatermark = record.watermark;
   }
 
@@ -123,7 +120,7 @@ export class Tenancy {
    *
    * @returns An error to reject with at once, and nothing is taken.
    */
-  commit(progress: Progress, waiter: Waiter): LeaseholdError | null {
+  commit(progress: ProgressChange, waiter: Waiter): LeaseholdError | null {
     const refusal = this.#refusal(progress);
     if (refusal !== null) return refusal;
     this.#acceptedWatermark = progress.watermark;
@@ -137,26 +134,32 @@ export class Tenancy {
   }
 
   /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
-  wish(progress: Progress | null, reason: string, waiter: Waiter): LeaseholdError | null {
+  wish(progress: ProgressChange | null, reason: string, waiter: Waiter): LeaseholdError | null {
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { progress, reason, waiter };
+    this.#wish = { progress, reason, waiters: [waiter], isFault: false };
     return null;
+  }
+
+  /** A commit broke a rule: the tenancy fails by it, behind what was accepted before (R38). */
+  fault(reason: string): void {
+    this.#wish = { progress: null, reason, waiters: [], isFault: true };
+    this.send({ type: 'watermark.fell' });
   }
 
   /** A wish that the chart did not act on. */
   dropWish(): void {
     const wish = this.#wish;
     this.#wish = null;
-    wish?.waiter.reject(this.fencedError());
+    for (const waiter of wish?.waiters ?? []) waiter.reject(this.fencedError());
   }
 
   /** The chart closes the tenancy: the last write follows the one on its way. */
   end(kind: Ending): void {
     const wish = this.#wish;
     this.#wish = null;
-    const waiters = wish === null ? [] : [wish.waiter];
+    const waiters = [...(wish?.waiters ?? [])];
     let progress = wish?.progress ?? null;
     const pending = this.#pending;
     if (kind === 'force') this.#dropPending();
@@ -166,7 +169,13 @@ export class Tenancy {
       waiters.push(...pending.waiters);
       this.#pending = null;
     }
-    this.#ending = { kind, progress, reason: wish?.reason ?? '', waiters };
+    this.#ending = {
+      kind,
+      progress,
+      reason: wish?.reason ?? '',
+      isFault: wish?.isFault === true,
+      waiters,
+    };
     this.#pump();
   }
 
@@ -176,13 +185,13 @@ export class Tenancy {
     const ending = this.#ending;
     this.#ending = null;
     for (const waiter of ending?.waiters ?? []) waiter.reject(this.fencedError());
-    this.#wish?.waiter.reject(this.fencedError());
+    for (const waiter of this.#wish?.waiters ?? []) waiter.reject(this.fencedError());
     this.#wish = null;
   }
 
-  /** Losing the grant refuses what is not written (R33). */
+  /** Losing the grant refuses what is not written (R33); what was accepted before the fault of a commit is written (R38). */
   lose(): void {
-    this.#dropPending();
+    if (this.#ending?.isFault !== true && this.#wish?.isFault !== true) this.#dropPending();
   }
 
   fencedError(): LeaseholdError {
@@ -199,7 +208,7 @@ export class Tenancy {
     return this.mayCommit && this.#wish === null ? null : this.fencedError();
   }
 
-  #refusal(progress: Progress): LeaseholdError | null {
+  #refusal(progress: ProgressChange): LeaseholdError | null {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;
@@ -251,6 +260,7 @@ export class Tenancy {
     const { me: by, config } = this.#core;
     const next = endedRecord(record, ending, {
       startWatermark: this.#startWatermark,
+      startAttempts: this.#startAttempts,
       by,
       maxAttempts: config.maxAttempts,
     });

@@ -69,7 +69,7 @@ export class Balancing {
     const isThere = view.presences.has(me) || this.#peers.isGone(me);
     const mayDecide = !view.isPaused && isThere;
     const writes = mayDecide ? this.#decide(term) : [];
-    void Promise.all(writes).then((landed) => {
+    this.#core.mailbox.hear(Promise.all(writes), (landed) => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         this.#send({ type: 'assignments.written' });

@@ -58,7 +58,7 @@ export class Candidacy {
     const later = (): void => {
       this.#core.after(SEEK_PAUSE_MS, sought);
     };
-    joinJob(this.#core).then(later, (error: unknown) => {
+    this.#core.mailbox.hear(joinJob(this.#core), later, (error) => {
       if (!isLeaseholdError(error)) this.#core.bug(error);
       else if (error.kind === 'fatal' && error.code !== 'E_STORE_DENIED') this.#core.fatal(error);
       later();

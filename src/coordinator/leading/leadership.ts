@@ -325,7 +325,7 @@ export class Leadership {
 
   /** Gives the leader session back in the background, and says that the term is closed. */
   #closeTerm(): void {
-    void this.session.close().then(() => {
+    this.#core.mailbox.hear(this.session.close(), () => {
       this.#core.mailbox.post(() => {
         if (this.#chart.isIn('deposed')) this.#send({ type: 'term.closed' });
       });

@@ -71,7 +71,8 @@ export class Planning {
     };
     const run = async (): Promise<CheckedPlan> =>
       checkPlanAnswer(await planner.plan(request), pause);
-    run().then(
+    mailbox.hear(
+      run(),
       (answer) => {
         mailbox.post(() => {
           if (term.isOver) return;
@@ -99,7 +100,7 @@ export class Planning {
       isFillDue = false;
       while (underWay < SEEDS_IN_FLIGHT_MAX && next < fresh.length && !term.isOver) {
         underWay += 1;
-        void this.#seedOne(term, fresh[next]!).then(answered);
+        this.#core.mailbox.hear(this.#seedOne(term, fresh[next]!), answered);
         next += 1;
       }
     };
@@ -110,7 +111,7 @@ export class Planning {
         if (isFillDue) return;
         isFillDue = true;
         // In another turn: a store that answers at once would let nothing else run until all is stored.
-        void nextTurn(this.#core.clock).then(fill);
+        this.#core.mailbox.hear(nextTurn(this.#core.clock), fill);
       } else if (underWay === 0) this.#seeded();
     };
     if (fresh.length === 0) this.#seeded();
@@ -143,7 +144,7 @@ export class Planning {
       });
       return;
     }
-    void this.#putPlan(term, next, modRevision).then((landed) => {
+    this.#core.mailbox.hear(this.#putPlan(term, next, modRevision), (landed) => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         if (landed) this.#published(sealed);
@@ -163,7 +164,7 @@ export class Planning {
     this.#core.log.warn('plan.recreated', 'the plan was deleted; it is created again', {
       generation: record.generation,
     });
-    void this.#putPlan(term, record, ABSENT).then(() => {
+    this.#core.mailbox.hear(this.#putPlan(term, record, ABSENT), () => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         this.#recreation.isUnderWay = false;

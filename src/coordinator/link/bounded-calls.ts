@@ -2,7 +2,8 @@
  * Calls to the store, each bounded in time on the worker's clock; none is made after the worker has stopped, and whatever is
  * still unanswered then is given up (R17).
  */
-import type { Clock, Timer } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
+import { blockedText, type Deadline, setDeadline } from '../../base/deadline.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 
 /** What a call is, for who counts what fails. */
@@ -33,7 +34,7 @@ export interface OutcomeListener {
 /** A call that nobody has answered. */
 interface Wait {
   readonly reject: (error: LeaseholdError) => void;
-  timer: Timer | undefined;
+  deadline: Deadline | undefined;
 }
 
 export class BoundedCalls {
@@ -66,18 +67,20 @@ export class BoundedCalls {
         if (call.path !== null) this.#outcomes?.failed(call.path(), error);
         reject(error);
       };
-      const wait: Wait = { reject, timer: undefined };
-      wait.timer = this.#clock.setTimeout(() => {
-        fail(unanswered(call));
-      }, timeoutMs);
+      const wait: Wait = { reject, deadline: undefined };
+      wait.deadline = setDeadline(this.#clock, timeoutMs, (lateMs) => {
+        fail(unanswered(call, lateMs));
+      });
       this.#waits.add(wait);
-      send({ timeoutMs }).then((value) => {
+      const answered = (value: T): void => {
         if (!this.#end(wait)) return;
         if (this.#outcomes?.isQuiet === false && call.path !== null) {
           this.#outcomes.worked(call.path());
         }
         resolve(value);
-      }, fail);
+      };
+      // What hearing it throws is the answer: whoever asked knows that for a bug.
+      send({ timeoutMs }).then(answered, fail).catch(reject);
     });
   }
 
@@ -90,7 +93,7 @@ export class BoundedCalls {
   /** Ends a wait; false when it had ended: what comes then is ignored. */
   #end(wait: Wait): boolean {
     if (!this.#waits.delete(wait)) return false;
-    if (wait.timer !== undefined) this.#clock.clearTimeout(wait.timer);
+    wait.deadline?.end();
     return true;
   }
 }
@@ -99,8 +102,8 @@ function stopped(): LeaseholdError {
   return new LeaseholdError('E_STOPPED', 'the worker has stopped; the store is asked nothing more');
 }
 
-function unanswered({ kind, name, timeoutMs }: Call): LeaseholdError {
-  return kind === 'write'
-    ? new LeaseholdError('E_OUTCOME_UNKNOWN', `${name} was not answered within ${timeoutMs} ms`)
-    : new LeaseholdError('E_STORE_UNREACHABLE', `${name} was not answered within ${timeoutMs} ms`);
+function unanswered({ kind, name, timeoutMs }: Call, lateMs: number): LeaseholdError {
+  const code = kind === 'write' ? 'E_OUTCOME_UNKNOWN' : 'E_STORE_UNREACHABLE';
+  const message = `${name} was not answered within ${timeoutMs} ms${blockedText(lateMs)}`;
+  return new LeaseholdError(code, message);
 }

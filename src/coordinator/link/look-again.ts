@@ -13,7 +13,8 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
   const failed = (error: unknown): void => {
     if (!isLeaseholdError(error)) core.bug(error);
   };
-  gate.readKeys(keys, { keysOnly: true }).then(({ entries, revision }) => {
+  const look = gate.readKeys(keys, { keysOnly: true, patienceMs: gate.patienceMs });
+  const looked = ({ entries, revision }: Awaited<typeof look>): void => {
     mailbox.post(() => {
       const news: Key[] = [];
       for (const key of keys) {
@@ -24,15 +25,19 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
       }
       if (news.length > 0) takeIn(core, news, failed);
     });
-  }, failed);
+  };
+  mailbox.hear(look, looked, failed);
 }
 
 function takeIn(core: Core, keys: readonly Key[], failed: (error: unknown) => void): void {
-  core.gate.readKeys(keys).then(({ entries }) => {
-    core.mailbox.post(() => {
+  const { gate, mailbox, view } = core;
+  const read = gate.readKeys(keys);
+  const took = ({ entries }: Awaited<typeof read>): void => {
+    mailbox.post(() => {
       for (const entry of entries.values()) {
-        core.view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
+        view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
       }
     });
-  }, failed);
+  };
+  mailbox.hear(read, took, failed);
 }

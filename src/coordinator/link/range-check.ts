@@ -18,7 +18,7 @@ const TRIES = 3;
 
 /** Finds what is not known of `range`; everything in it was known at `since`. */
 export async function findDifferences(
-  gate: Pick<StoreGate, 'readEach' | 'readKeys'>,
+  gate: Pick<StoreGate, 'readEach' | 'readKeys' | 'patienceMs'>,
   known: KnownKeys,
   range: Range,
   since: Revision,
@@ -41,13 +41,14 @@ export async function findDifferences(
 }
 
 async function listKeys(
-  gate: Pick<StoreGate, 'readEach'>,
+  gate: Pick<StoreGate, 'readEach' | 'patienceMs'>,
   range: Range,
   minModRevision?: Revision,
 ): Promise<{ entries: Entry[]; count: number; revision: Revision }> {
   const entries: Entry[] = [];
   const options = {
     keysOnly: true,
+    patienceMs: gate.patienceMs,
     ...(minModRevision === undefined ? {} : { minModRevision }),
     restarted: () => void entries.splice(0),
   };

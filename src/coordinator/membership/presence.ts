@@ -11,7 +11,7 @@ import type { PresenceRecord } from '../../records/records.ts';
 import type { Change } from '../../store/port.ts';
 import { LEASEHOLD_VERSION } from '../api/version.ts';
 import type { Core } from '../link/core.ts';
-import { probeStore } from '../link/probe.ts';
+import { probeStore, type RestOfProbe, sharedProbe } from '../link/probe.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import { Announcement } from './announcement.ts';
 import { joinJob } from './join.ts';
@@ -37,7 +37,7 @@ export class Presence {
   /** The step on its way; what an older one answers is ignored. */
   #step: object | null = null;
   /** What is left to do of the probe beside joining. */
-  #restOfProbe: () => Promise<void> = () => Promise.resolve();
+  #restOfProbe: RestOfProbe = () => Promise.resolve();
   #failure = '';
 
   constructor(core: Core, hooks: PresenceHooks) {
@@ -159,7 +159,13 @@ export class Presence {
     );
   }
 
-  #probeOnce(): Promise<() => Promise<void>> {
+  #probeOnce(): Promise<RestOfProbe> {
+    const { gate, keys, job } = this.#core;
+    const prefix = keys.root.slice(0, -`${job}/`.length);
+    return sharedProbe({ client: gate.client, prefix }, () => this.#probeAlone());
+  }
+
+  #probeAlone(): Promise<RestOfProbe> {
     const { gate, keys, me, nonce, random, config } = this.#core;
     this.#probes += 1;
     const name = `${nonce}-${this.#probes}`;
@@ -206,7 +212,8 @@ export class Presence {
     const step = {};
     this.#step = step;
     const { mailbox } = this.#core;
-    work().then(
+    mailbox.hear(
+      work(),
       (value) => {
         mailbox.post(() => {
           if (this.#step === step) done(value);

@@ -5,7 +5,8 @@
  * calls go elsewhere; a read is then tried there as well, and its first answer counts: what is slow may still arrive, and
  * a hung member does not eat all of the time.
  */
-import type { Clock, Timer } from '../../base/clock.ts';
+import type { Clock } from '../../base/clock.ts';
+import { blockedText, type Deadline, setDeadline } from '../../base/deadline.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { Cluster, Header } from './cluster.ts';
 import type { CallHeaders, Connection, Connections } from './connections.ts';
@@ -160,11 +161,11 @@ export class Caller {
       return await this.#bounded(sending, one, judge);
     } catch (thrown) {
       const { name } = call;
-      const { endpoint } = connection;
+      const { endpoint, name: place } = connection;
       const hasAnswered = this.#hasAnswered;
       // What waited for a token in vain was not sent.
       const kind = sending.isSent ? one.kind : 'read';
-      const failure = failureOf(thrown, { kind, name, endpoint, hasAnswered, wasFull });
+      const failure = failureOf(thrown, { kind, name, endpoint, place, hasAnswered, wasFull });
       const isSilent = thrown instanceof Unanswered && connection.heardMs <= sentMs;
       if (failure.isSuspect || isSilent) this.#connections.suspect(connection);
       if (isFull(thrown) && !wasFull) void this.#confirmFull(connection);
@@ -184,13 +185,13 @@ export class Caller {
     const startMs = this.#clock.nowMs();
     const look = (): void => {
       const leftMs = Math.max(startMs, connection.heardMs) + silenceMs - this.#clock.nowMs();
-      if (leftMs > 0) timer = this.#clock.setTimeout(look, leftMs);
+      if (leftMs > 0) deadline = setDeadline(this.#clock, leftMs, look);
       else onSilent();
     };
-    let timer = this.#clock.setTimeout(look, silenceMs);
+    let deadline = setDeadline(this.#clock, silenceMs, look);
     return {
       end: () => {
-        this.#clock.clearTimeout(timer);
+        deadline.end();
       },
     };
   }
@@ -204,16 +205,18 @@ export class Caller {
     return new Promise<Answer>((resolve, reject) => {
       const end = (): void => {
         this.#pending.delete(giveUp);
-        this.#clock.clearTimeout(timer);
+        timeout.end();
       };
-      const giveUp = (): void => {
+      const giveUp = (lateMs = 0): void => {
         end();
         sending.giveUp();
-        const why = this.#isClosed ? 'before the store was closed' : `within ${timeoutMs} ms`;
+        const why = this.#isClosed
+          ? 'before the store was closed'
+          : `within ${timeoutMs} ms${blockedText(lateMs)}`;
         const message = `${sending.name} was not answered ${why}`;
         reject(new Unanswered(sending.isSent ? kind : 'read', message));
       };
-      const timer: Timer = this.#clock.setTimeout(giveUp, timeoutMs);
+      const timeout: Deadline = setDeadline(this.#clock, timeoutMs, giveUp);
       this.#pending.add(giveUp);
       // For grpc-js and the server, on the wall clock as they want it: late enough to leave the last word to the timer.
       const deadline = this.#clock.wallMs() + timeoutMs + DEADLINE_SLACK_MS;
@@ -254,7 +257,7 @@ class Sending<Answer> {
 
   /** For messages. */
   get name(): string {
-    return `${this.#call.name} at ${this.#connection.endpoint}`;
+    return `${this.#call.name} at ${this.#connection.name}`;
   }
 
   start(connections: Connections, deadline: number): Promise<Answer> {

@@ -28,6 +28,9 @@ export interface EtcdAuthOptions {
   readonly password: string | (() => string);
 }
 
+/** Whether a proxy may lie before etcd. */
+export type EtcdProxy = 'none' | 'environment';
+
 /** How an etcd store is made. */
 export interface EtcdStoreOptions {
   /**
@@ -44,6 +47,12 @@ export interface EtcdStoreOptions {
   /** Needs `https` endpoints. */
   readonly tls?: EtcdTlsOptions;
   readonly auth?: EtcdAuthOptions;
+  /**
+   * `none` when absent: the endpoints are connected to directly, whatever the environment says, because its `http_proxy` is
+   * seldom meant for a coordination store. With `environment` the first of `grpc_proxy`, `https_proxy` and `http_proxy` is
+   * asked to connect to each endpoint that `no_grpc_proxy`, or else `no_proxy`, does not except; errors name it then.
+   */
+  readonly proxy?: EtcdProxy;
   /** The clock of the host when absent. Deadlines on the wire always pass in real time. */
   readonly clock?: Clock;
   /** Spreads reconnections; the randomness of the host when absent. */
@@ -95,6 +104,11 @@ export const ETCD_OPTIONS: TableOf<EtcdStoreOptions> = {
     defaultText: 'none',
     isSecret: true,
     meaning: 'A user of etcd; tokens are fetched and renewed by the store.',
+  },
+  proxy: {
+    rule: mustBe("'none' or 'environment'", (value) => value === 'none' || value === 'environment'),
+    defaultText: "'none'",
+    meaning: 'Whether a proxy that the environment names is gone through.',
   },
   clock: { rule: A_CLOCK, defaultText: 'of the host', meaning: 'Times retries and sessions.' },
   random: { rule: A_RANDOM, defaultText: 'of the host', meaning: 'Spreads reconnections.' },

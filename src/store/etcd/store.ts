@@ -155,6 +155,7 @@ class EtcdClient implements EtcdStore {
     this.#watches.close();
     this.#renewals.close();
     this.#caller.close();
+    this.#reader.close();
     this.#connections.close();
   }
 

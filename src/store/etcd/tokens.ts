@@ -4,7 +4,7 @@
  * refuses it: with growing pauses while it refuses new ones too, as a member does that lags behind the one which gave them.
  * etcd3 could do so too, but would send a refused call again without end.
  */
-import { type Etcd3, EtcdPermissionDeniedError } from 'etcd3';
+import { type Etcd3, EtcdPermissionDeniedError } from './etcd3.ts';
 import type { Clock } from '../../base/clock.ts';
 import { LeaseholdError, messageOf } from '../../base/errors.ts';
 import { isRevisionOld } from './failures.ts';

@@ -31,13 +31,16 @@ export interface Claim {
   readonly isTakeover: boolean;
 }
 
+/** Where a tenancy began. */
+type Start = Pick<SplitRecord, 'watermark' | 'attempts'>;
+
 /** One pass over a history. */
 export class TransactionChecker {
   readonly #states: KeyStates;
   readonly #maxAttempts: number;
   readonly #verdicts = new VerdictRules();
-  /** The watermark at which the present tenancy of each split began. */
-  readonly #starts = new Map<string, string | null>();
+  /** How the present tenancy of each split began. */
+  readonly #starts = new Map<string, Start>();
   /** Processes that know of their announcement in this store: they have claimed, or stood for election. */
   readonly #present = new Set<string>();
   /** Claims of the revision that was read last. */
@@ -159,7 +162,7 @@ export class TransactionChecker {
     switch (name) {
       case 'claim':
         this.#present.add(`${group.root}${record.owner} ${record.nonce}`);
-        this.#starts.set(`${group.root}${version.id}`, record.watermark);
+        this.#starts.set(`${group.root}${version.id}`, record);
         this.claims.push({
           split: version.id,
           epoch: record.epoch,
@@ -212,7 +215,7 @@ interface SplitChange {
   readonly leaseBefore: Written | undefined;
   readonly leaseAfter: Written | undefined;
   /** Where the tenancy began; undefined when it is not known. */
-  readonly start: string | null | undefined;
+  readonly start: Start | undefined;
 }
 
 type ChangeName = 'claim' | 'commit' | 'complete' | 'release' | 'fail' | 'quarantine' | 'requeue';
@@ -262,11 +265,13 @@ function* claimProblems(change: SplitChange, maxAttempts: number): Iterable<stri
 }
 
 function* quarantineProblems(change: SplitChange, maxAttempts: number): Iterable<string> {
-  const { before, after, by, leaseBefore } = change;
+  const { before, after, by, leaseBefore, start } = change;
   const isOwn = before.owner === by.instance && before.nonce === by.nonce;
   if (before.owner === null) yield 'quarantined though nobody owned it';
   if (!isOwn && leaseBefore !== undefined) yield 'quarantined under a lease (T12)';
-  if (after.attempts !== before.attempts + 1) {
+  // A fault counts from where its tenancy began, whatever progress it made (R38).
+  const isFault = isOwn && start !== undefined && after.attempts === start.attempts + 1;
+  if (after.attempts !== before.attempts + 1 && !isFault) {
     yield `a quarantine took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
   }
   if (after.attempts < maxAttempts) yield `quarantined after ${after.attempts} attempts (R28)`;
@@ -275,7 +280,7 @@ function* quarantineProblems(change: SplitChange, maxAttempts: number): Iterable
 
 function* progressProblems(change: SplitChange, name: ChangeName): Iterable<string> {
   const { before, after, start } = change;
-  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start) > 0;
+  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start.watermark) > 0;
   const expected = hasRisen ? 0 : before.attempts;
   if (start !== undefined && after.attempts !== expected) {
     yield `a ${name} took the attempts from ${before.attempts} to ${after.attempts} (R31)`;

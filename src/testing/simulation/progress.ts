@@ -2,7 +2,7 @@
  * Looks, once the faults are over, whether anybody or anything waits for nothing: each worker has joined within two leases or
  * says why not, and each split is worked on, or there is a reason that will pass.
  */
-import type { Status } from '../../coordinator/status.ts';
+import type { Status } from '../../coordinator/api/status.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
 import { leaseCodec, splitCodec } from '../../records/records.ts';
 import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';

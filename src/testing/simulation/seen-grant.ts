@@ -1,4 +1,5 @@
 /** The grant that a simulated handler works with. */
+import { quiet } from '../../base/answer.ts';
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type { Progress, ProgressInput } from '../../coordinator/api/api.ts';
 import type { Grant } from '../../driver/grant.ts';
@@ -42,7 +43,19 @@ export class SeenGrant implements Grant {
     return this.#ask('release', undefined, () => this.#grant.release());
   }
 
-  async #ask(
+  finished(): Promise<void> {
+    return this.#ask('release', undefined, () => this.#grant.finished());
+  }
+
+  #ask(
+    what: 'commit' | 'complete' | 'fail' | 'release',
+    progress: ProgressInput | undefined,
+    ask: () => Promise<void>,
+  ): Promise<void> {
+    return quiet(this.#asked(what, progress, ask));
+  }
+
+  async #asked(
     what: 'commit' | 'complete' | 'fail' | 'release',
     progress: ProgressInput | undefined,
     ask: () => Promise<void>,

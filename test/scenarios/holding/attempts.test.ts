@@ -36,7 +36,7 @@ async function failOnce(worker: SeamWorker, split: string): Promise<void> {
 }
 
 async function commit(worker: SeamWorker, split: string, watermark: number): Promise<void> {
-  const committed = worker.coordinator.commit(split, { watermark });
+  const committed = worker.coordinator.commitNow(split, { watermark });
   await fleet.advance(10);
   await committed;
 }

@@ -92,7 +92,7 @@ describe('a dead worker', () => {
     await startFleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
     const a = await startAlone(fleet, 'a', 2);
     await fleet.advance(7_000);
-    void a.coordinator.commit('t0', { watermark: 42, state: 'resume here' });
+    void a.coordinator.commitNow('t0', { watermark: 42, state: 'resume here' });
     await fleet.advance(100);
     const session = sessionOf(fleet, 'a')!;
     a.crash();
@@ -142,7 +142,7 @@ describe('a restarted worker', () => {
   test('a restarted worker - reclaims its splits at once, inside the lease of the process before it (R12, R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone(fleet, 'pod-1', 1);
-    void old.coordinator.commit('m0', { watermark: 7 });
+    void old.coordinator.commitNow('m0', { watermark: 7 });
     await fleet.advance(1_000);
     const oldSession = sessionOf(fleet, 'pod-1')!;
     old.crash();
@@ -196,7 +196,7 @@ describe('a fenced worker', () => {
   test('a fenced worker - commits nothing over the one that took its split, and hears of it once (R2)', async () => {
     await startFleet({ planner: finalPlan(['z0']) });
     const a = await startAlone(fleet, 'a', 1);
-    void a.coordinator.commit('z0', { watermark: 10, state: 'a at 10' });
+    void a.coordinator.commitNow('z0', { watermark: 10, state: 'a at 10' });
     await fleet.advance(100);
     // The news of the lease is late: only the compare of the commit itself can fence.
     a.client.when(looksAt((key) => key.endsWith('leases/'))).delayEvents(4_000);
@@ -204,7 +204,7 @@ describe('a fenced worker', () => {
     const taken = storedText(fleet, 'z0');
     expect(taken).toContain('thief');
 
-    const late = a.coordinator.commit('z0', { watermark: 11, state: 'a at 11' });
+    const late = a.coordinator.commitNow('z0', { watermark: 11, state: 'a at 11' });
     expect(await refusalOf(fleet, late)).toBe('E_FENCED');
     expect(storedText(fleet, 'z0')).toBe(taken);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 'z0', reason: 'fenced' }]);
@@ -215,7 +215,9 @@ describe('a fenced worker', () => {
         return typeof matcher === 'function' && matcher(call);
       }).length;
     const sent = writes();
-    expect(await refusalOf(fleet, a.coordinator.commit('z0', { watermark: 12 }))).toBe('E_FENCED');
+    expect(await refusalOf(fleet, a.coordinator.commitNow('z0', { watermark: 12 }))).toBe(
+      'E_FENCED',
+    );
     await fleet.advance(2 * LEASE_MS);
     expect(writes()).toBe(sent);
     expect(storedText(fleet, 'z0')).toBe(taken);
@@ -229,7 +231,9 @@ describe('a fenced worker', () => {
     const taken = storedText(fleet, 'z0');
     await fleet.advance(20);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 'z0', reason: 'fenced' }]);
-    expect(await refusalOf(fleet, a.coordinator.commit('z0', { watermark: 1 }))).toBe('E_FENCED');
+    expect(await refusalOf(fleet, a.coordinator.commitNow('z0', { watermark: 1 }))).toBe(
+      'E_FENCED',
+    );
     expect(storedText(fleet, 'z0')).toBe(taken);
   });
 
@@ -253,7 +257,7 @@ describe('a poison split', () => {
   test('a poison split - fails each tenancy until it is quarantined, and the plan stalls', async () => {
     await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 4 } });
     const a = await startAlone(fleet, 'a', 2);
-    void a.coordinator.commit('good', { watermark: 5, completed: true });
+    void a.coordinator.commitNow('good', { watermark: 5, completed: true });
     const failedAtMs: number[] = [];
     await fleet.until('quarantined', () => {
       if (a.held.delete('bad')) {
@@ -313,7 +317,7 @@ describe('a standby', () => {
     const standby = fleet.seam('s');
     await fleet.until('it is there', () => sessionOf(fleet, 's') !== null, 2_000);
     await fleet.advance(LEASE_MS);
-    void a.coordinator.commit('only', { watermark: 9, completed: true });
+    void a.coordinator.commitNow('only', { watermark: 9, completed: true });
     await fleet.until('both hear', () => a.verdict !== null && standby.verdict !== null, 2_000);
     expect([a.verdict?.kind, standby.verdict?.kind]).toEqual(['complete', 'complete']);
     expect(eventsOf(standby, 'gained')).toEqual([]);

@@ -12,6 +12,7 @@ export type { Random } from './base/random.ts';
 export type {
   Bytes,
   CoordinationEvent,
+  FailOptions,
   InformationalEvent,
   LossReason,
   OwnershipEvent,
@@ -21,13 +22,21 @@ export type {
   PlanRequest,
   Progress,
   ProgressInput,
+  ReleaseOptions,
   RevokeReason,
   Split,
   StopReport,
   Verdict,
 } from './coordinator/api/api.ts';
 export type { Transition } from './coordinator/api/transition.ts';
-export { type OptionDescription, OPTIONS, type WorkerConfig } from './coordinator/api/config.ts';
+export type {
+  Backoff,
+  ConfigInput,
+  RetryOptions,
+  RetryPolicy,
+  WorkerConfig,
+} from './coordinator/api/config.ts';
+export { type OptionDescription, OPTIONS } from './coordinator/api/config.ts';
 export type { CoordinatorOptions } from './coordinator/api/options.ts';
 export { createCoordinator, type SplitCoordinator } from './coordinator/coordinator.ts';
 export type { EventStream } from './coordinator/api/events.ts';
@@ -35,6 +44,7 @@ export { fatalPlannerError } from './coordinator/api/planner-error.ts';
 export type { Status, TenancyStatus } from './coordinator/api/status.ts';
 export type { Draining } from './driver/draining.ts';
 export type { Grant } from './driver/grant.ts';
+export { neverRetry, retryLater } from './driver/retry-errors.ts';
 export { createWorker, type Handler, type Worker, type WorkerOptions } from './driver/worker.ts';
 export { createOperator, type Operator, type OperatorOptions } from './operator/operator.ts';
 export { memoryStore, type MemoryStore } from './store/memory.ts';

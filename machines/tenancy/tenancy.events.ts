@@ -46,7 +46,7 @@ export type TenancyEvent =
   | { type: 'progress.landed' }
   | { type: 'ending.sent' }
   | { type: 'ending.unanswered' }
-  | { type: 'ending.landed'; quarantined: boolean }
+  | { type: 'ending.landed' }
   /** The split is somebody else's, or what was found is nothing that the ending could be written on. */
   | { type: 'ending.refused' }
   | { type: 'tenancy.fenced' }

@@ -66,10 +66,6 @@ const closing = base.createStateConfig({
       { guard: 'completes', target: '#tenancy.completed' },
       { guard: 'releases', target: '#tenancy.released' },
       { guard: 'isForced', target: '#tenancy.lostRevoked' },
-      {
-        guard: { type: 'quarantines', params: ({ event }) => ({ quarantined: event.quarantined }) },
-        target: '#tenancy.quarantined',
-      },
       { target: '#tenancy.failed' },
     ],
     'ending.refused': loseTo('lostFenced'),

@@ -6,7 +6,6 @@ const ENDED = [
   'released',
   'completed',
   'failed',
-  'quarantined',
   'lostFenced',
   'lostStarved',
   'lostRevoked',

@@ -8,7 +8,7 @@ import { isLeaseholdError, LeaseholdError } from '../base/errors.ts';
 import { describe, type InstanceId, type SplitId, splitIdOf } from '../base/ids.ts';
 import { AN_ID } from '../base/rules.ts';
 import { aFunction, aListOf, checkArgument } from '../base/shape.ts';
-import type { ProgressInput, StopReport, Verdict } from './api/api.ts';
+import type { FailOptions, ProgressInput, ReleaseOptions, StopReport, Verdict } from './api/api.ts';
 import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
 import { storedProgressOf } from './api/bytes.ts';
@@ -48,14 +48,17 @@ export interface SplitCoordinator {
   ): Promise<void>;
   /** Ends the split for good, at the progress committed last when none is given. */
   complete(splitId: string, progress: ProgressInput | null, epoch: string): Promise<void>;
-  /** Ends the tenancy as failed: an attempt is spent; at `maxAttempts` the split is quarantined. */
-  fail(splitId: string, reason: string, epoch: string): Promise<void>;
+  /**
+   * Ends the tenancy as failed: the split rests, and is tried again. Whether the failure counts against it, and when it is
+   * set aside, is told by `retry` of the configuration.
+   */
+  fail(splitId: string, reason: string, epoch: string, options?: FailOptions): Promise<void>;
   /** Hands these splits back, whatever their tenancies, and then leaves the fleet: a departure of the whole worker. */
   release(splitIds: readonly string[]): Promise<void>;
   /** Hands back splits that were asked for, held at this epoch; never a departure. */
   releaseDrained(splitIds: readonly string[], epoch: string): Promise<void>;
-  /** Hands one split back unasked; it is not taken again for one lease. */
-  giveUp(splitId: string, epoch: string): Promise<void>;
+  /** Hands one split back unasked: nobody takes it for `afterMs`, one lease when absent. */
+  giveUp(splitId: string, epoch: string, options?: ReleaseOptions): Promise<void>;
   /** The source cannot stop at a boundary: a drain is forced at once; a cancelled one keeps the split. */
   declineRevoke(splitId: string, epoch: string): void;
   /** The source reads on after a revocation was cancelled. */
@@ -160,9 +163,9 @@ class Coordinator implements Seam {
     });
   }
 
-  fail(splitId: string, reason: string, epoch: string): Promise<void> {
+  fail(splitId: string, reason: string, epoch: string, options?: FailOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.fail(ask, reason);
+      tenancies.fail(ask, reason, options);
     });
   }
 
@@ -178,9 +181,9 @@ class Coordinator implements Seam {
     return quiet(this.#releaseDrained(splitIds, epoch));
   }
 
-  giveUp(splitId: string, epoch: string): Promise<void> {
+  giveUp(splitId: string, epoch: string, options?: ReleaseOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.giveUp(ask);
+      tenancies.giveUp(ask, options?.afterMs);
     });
   }
 

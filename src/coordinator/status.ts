@@ -55,7 +55,9 @@ export function statusOf(parts: StatusParts): Status {
             sealed: plan.sealed,
             planned: plan.planned,
           },
+    planner: leadership.plannerRun,
     isPaused: view.isPaused,
+    unplaced: leadership.unplaced,
     tenancies: [...tenancies.all()].map((tenancy) => ({
       split: tenancy.split,
       state: tenancy.chart.state,

@@ -1,6 +1,13 @@
 /** One split in the hands of the service: what its handler reads, and everything it may say. */
 import { quiet } from '../base/answer.ts';
-import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api/api.ts';
+import type {
+  FailOptions,
+  Progress,
+  ProgressInput,
+  ReleaseOptions,
+  RevokeReason,
+  Split,
+} from '../coordinator/api/api.ts';
 import { fencedError } from '../coordinator/api/fenced-error.ts';
 import type { SplitCoordinator } from '../coordinator/coordinator.ts';
 import { type Draining, DrainingState } from './draining.ts';
@@ -23,10 +30,13 @@ export interface Grant {
   commit(progress: ProgressInput): Promise<void>;
   /** Ends the split for good, with a last progress if given. */
   complete(progress?: ProgressInput): Promise<void>;
-  /** Ends the tenancy as failed: an attempt is spent. */
-  fail(reason: string): Promise<void>;
-  /** Hands the split back; unasked, it is not taken again for one lease. */
-  release(): Promise<void>;
+  /** Ends the tenancy as failed; see `SplitCoordinator.fail`. */
+  fail(reason: string, options?: FailOptions): Promise<void>;
+  /**
+   * Hands the split back. Unasked, it rests: nobody takes it for `afterMs`, one lease when absent, and others go first. Asked
+   * back, it rests only when `afterMs` is given.
+   */
+  release(options?: ReleaseOptions): Promise<void>;
   /**
    * Says that nothing works on this tenancy any more, for grants taken by hand: until then this process gets the split no second time,
    * however the tenancy has ended; after `complete()` nothing needs to be said. What is still open ends by it as by a handler that returns: handed back if it was ever asked for, else
@@ -98,16 +108,17 @@ export class OpenGrant implements Grant {
     });
   }
 
-  fail(reason: string): Promise<void> {
+  fail(reason: string, options?: FailOptions): Promise<void> {
     if (this.isLost) return this.#refuse();
-    return this.#ending(this.#coordinator.fail(this.split.id, reason, this.epoch));
+    return this.#ending(this.#coordinator.fail(this.split.id, reason, this.epoch, options));
   }
 
-  release(): Promise<void> {
+  release(options: ReleaseOptions = {}): Promise<void> {
     if (this.isLost) return this.#refuse();
-    const released = this.#hasBeenRequested
+    const isPlain = this.#hasBeenRequested && options.afterMs === undefined;
+    const released = isPlain
       ? this.#coordinator.releaseDrained([this.split.id], this.epoch)
-      : this.#coordinator.giveUp(this.split.id, this.epoch);
+      : this.#coordinator.giveUp(this.split.id, this.epoch, options);
     return this.#ending(released);
   }
 

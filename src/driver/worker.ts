@@ -14,6 +14,7 @@ import type { Status } from '../coordinator/api/status.ts';
 import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
 import { type Grant, OpenGrant } from './grant.ts';
 import { GrantQueue } from './grant-queue.ts';
+import { retryWishOf } from './retry-errors.ts';
 
 /** What a worker is made from. */
 export type WorkerOptions = CoordinatorOptions;
@@ -241,6 +242,9 @@ class DrivenWorker implements Worker {
       case 'leadershipLost':
       case 'sessionLost':
       case 'plannerFailed':
+      case 'plannerLate':
+      case 'unplaced':
+      case 'placed':
         return;
     }
   }
@@ -292,7 +296,7 @@ class DrivenWorker implements Worker {
     }
     this.#log.warn('handler.threw', `a handler threw; the tenancy failed: ${reason}`, fields);
     // Fenced meanwhile: whoever owns the split now decides.
-    await grant.fail(reason).catch(() => undefined);
+    await grant.fail(reason, retryWishOf(error)).catch(() => undefined);
   }
 }
 

@@ -22,6 +22,8 @@ export interface AssignableSplit {
   readonly owner: InstanceId | null;
   /** Instances that cannot take it (R27). */
   readonly barred?: readonly InstanceId[];
+  /** Among equal weights the lower goes first: a whole number, 0 when absent. */
+  readonly rank?: number;
 }
 
 /** What a leader decides from. */
@@ -108,6 +110,7 @@ const WITHHELD = -2;
 class Board implements Placement {
   readonly fleet: Fleet;
   readonly weights: Float64Array;
+  #ranks: Float64Array | undefined;
   readonly places: Int32Array;
   readonly bars = new Map<number, readonly number[]>();
   readonly #splits: readonly AssignableSplit[];
@@ -130,7 +133,7 @@ class Board implements Placement {
   }
 
   heaviestFirst(): Uint32Array {
-    this.#order ??= heaviestFirst(this.weights);
+    this.#order ??= heaviestFirst(this.weights, this.#ranks);
     return this.#order;
   }
 
@@ -142,6 +145,10 @@ class Board implements Placement {
       const split = this.#splits[index]!;
       const weight = weightOf(split);
       weights[index] = weight;
+      if (split.rank !== undefined && split.rank > 0) {
+        this.#ranks ??= new Float64Array(this.#splits.length);
+        this.#ranks[index] = split.rank;
+      }
       if (withheld?.has(split.id) === true) {
         places[index] = WITHHELD;
         continue;

@@ -8,8 +8,23 @@
 import { compareDecimals, type Epoch, NEVER_OWNED, nextEpoch } from '../base/decimals.ts';
 import { invariant } from '../base/errors.ts';
 import type { InstanceId, Nonce } from '../base/ids.ts';
-import { type ParkedRecord, shortReason, type SplitRecord } from '../records/records.ts';
-import { isAtCap } from './attempts.ts';
+import {
+  type ParkedRecord,
+  shortReason,
+  type SplitRecord,
+  type SuspicionRecord,
+} from '../records/records.ts';
+import {
+  type Backoff,
+  failingAfter,
+  failingAfterRest,
+  restAfterFailureMs,
+} from './faults/failures.ts';
+import {
+  suspicionAfterOrder,
+  suspicionAfterProgress,
+  suspicionAfterSurvival,
+} from './faults/suspicion.ts';
 
 /** How far a split has come. */
 export interface Progress {
@@ -21,7 +36,7 @@ export interface Progress {
 
 /** What a commit changes. */
 export interface ProgressChange {
-  readonly watermark: string;
+  readonly watermark: string | null;
   /** As `Progress`; undefined: the stored state stays. */
   readonly state: string | null | undefined;
 }
@@ -59,29 +74,55 @@ export function seededRecord(split: {
     watermark: split.seed?.watermark ?? null,
     state: split.seed?.state ?? null,
     lastFailure: null,
+    rest: null,
+    failing: null,
+    tenure: null,
+    suspicion: null,
   };
 }
 
-/** A claim (T7). `attempts` comes from the decision to claim. */
+/** A claim (T7). `suspicion` comes from the decision to claim; `agedMs` is how long the process has lived. */
 export function claimedRecord(
   record: SplitRecord,
-  claim: { readonly owner: InstanceId; readonly nonce: Nonce; readonly attempts: number },
+  claim: {
+    readonly owner: InstanceId;
+    readonly nonce: Nonce;
+    readonly suspicion: SuspicionRecord | null;
+    readonly agedMs: number;
+  },
 ): SplitRecord {
   checkRunnable(record, 'claim');
-  const { owner, nonce, attempts } = claim;
-  return { ...record, epoch: nextEpoch(record.epoch), owner, nonce, attempts };
+  const { owner, nonce, suspicion, agedMs } = claim;
+  const epoch = nextEpoch(record.epoch);
+  return {
+    ...record,
+    epoch,
+    owner,
+    nonce,
+    rest: null,
+    failing: failingAfterRest(record),
+    tenure: { epoch, agedMs: Math.round(agedMs), rose: false },
+    suspicion,
+  };
 }
 
-/**
- * A commit (T8). Its watermark is not below the record's.
- *
- * @param startWatermark  The watermark at which this tenancy, or the seed before it, began: rising strictly above it
- *   proves that the split can be worked on, and clears the attempts (R31).
- */
+/** Where a tenancy began, and for how long it has lasted. */
+export interface TenancySpan {
+  /**
+   * The watermark at which this tenancy, or the seed before it, began: rising strictly above it proves that the split can
+   * be worked on, and clears what was held against it (R31).
+   */
+  readonly startWatermark: string | null;
+  readonly tenancyMs: number;
+  /** A suspect that its process has outlived (R48). */
+  readonly hasSurvived?: boolean;
+}
+
+/** A commit (T8). Its watermark is not below the record's. */
 export function committedRecord(
   record: SplitRecord,
   progress: Progress,
-  startWatermark: string | null,
+  { startWatermark, tenancyMs, hasSurvived }: TenancySpan,
 ): SplitRecord {
   checkRunnable(record, 'commit');
   invariant(
@@ -93,7 +134,13 @@ export function committedRecord(
   const next: { -readonly [Field in keyof SplitRecord]: SplitRecord[Field] } = { ...record };
   next.watermark = progress.watermark;
   next.state = progress.state;
-  if (rose) next.attempts = 0;
+  if (hasSurvived === true) next.suspicion = suspicionAfterSurvival(record.suspicion);
+  if (!rose) return next;
+  next.attempts = 0;
+  next.failing = null;
+  next.suspicion = suspicionAfterProgress(next.suspicion, tenancyMs);
+  const { tenure } = record;
+  if (tenure !== null && !tenure.rose) next.tenure = { ...tenure, rose: true };
   return next;
 }
 
@@ -101,26 +148,97 @@ export function committedRecord(
 export function completedRecord(
   record: SplitRecord,
   progress: Progress,
-  startWatermark: string | null,
+  span: TenancySpan,
 ): SplitRecord {
-  const committed = committedRecord(record, progress, startWatermark);
+  const committed = committedRecord(record, progress, span);
   return { ...committed, status: 'completed', owner: null };
 }
 
-/** A release (T9): the next claim costs no attempt. */
-export function releasedRecord(record: SplitRecord): SplitRecord {
+/** A release (T9); nobody claims the split for `restMs`, when that is above 0. */
+export function releasedRecord(record: SplitRecord, rest: Rest = NO_REST): SplitRecord {
   checkRunnable(record, 'release');
-  return { ...record, owner: null };
+  const suspicion = suspicionAfterOrder(record);
+  return { ...record, owner: null, suspicion, rest: restFor(record, rest) };
 }
 
-/** A tenancy that its own handler declared failed (T10); at the cap the split is quarantined. */
+/** How long a split rests from now on. */
+export interface Rest {
+  readonly restMs: number;
+  /** Wall clock of whoever puts it, in milliseconds. */
+  readonly wallMs: number;
+}
+
+const NO_REST: Rest = { restMs: 0, wallMs: 0 };
+
+function restFor({ epoch }: SplitRecord, { restMs, wallMs }: Rest): SplitRecord['rest'] {
+  if (restMs <= 0) return null;
+  const ms = Math.round(restMs);
+  return { epoch, ms, until: Math.max(0, Math.round(wallMs + ms)) };
+}
+
+/** What a handler says about a failure of its tenancy. */
+export interface FailureWish {
+  /** Only later: a rest of so long, and nothing is held against the split. */
+  readonly afterMs?: number | undefined;
+  /** Not again: it is set aside at once. */
+  readonly never?: boolean | undefined;
+  /** It broke a rule of commits: that counts, and the progress made before clears nothing (R38). */
+  readonly isFault?: boolean | undefined;
+}
+
+/** What the process of a failed tenancy knows of it. */
+export interface FailureFacts {
+  readonly by: InstanceId;
+  /** Another split has progressed in the same process since this one failed there last (R31). */
+  readonly hasWitness: boolean;
+  readonly tenancyMs: number;
+  readonly wallMs: number;
+  readonly backoff: Backoff;
+  /** In [0, 1). */
+  readonly random: number;
+  /** What was held against the split when the tenancy began. */
+  readonly startAttempts: number;
+  readonly startFailing: SplitRecord['failing'];
+}
+
+/** What was held against the split before this tenancy, whatever its progress has cleared since. */
+function asItBegan(
+  record: SplitRecord,
+  { startAttempts, startFailing }: FailureFacts,
+): SplitRecord {
+  const attempts = Math.max(record.attempts, startAttempts);
+  return { ...record, attempts, failing: record.failing ?? startFailing };
+}
+
+/** A tenancy that its own handler declared failed (T10). Whether the split is set aside is for the leader (T12). */
 export function failedRecord(
   record: SplitRecord,
-  failure: { readonly reason: string; readonly by: InstanceId; readonly maxAttempts: number },
+  failure: FailureWish & { readonly reason: string },
+  facts: FailureFacts,
 ): SplitRecord {
   checkRunnable(record, 'fail');
-  const failed = withFailure(record, failure.reason, failure.by);
-  return isAtCap(failed.attempts, failure.maxAttempts) ? quarantined(failed) : failed;
+  const { reason, afterMs, never = false, isFault = false } = failure;
+  const before = isFault ? asItBegan(record, facts) : record;
+  const { by, wallMs, backoff, random } = facts;
+  const isLater = afterMs !== undefined && !never;
+  const counted = never || isFault || (facts.hasWitness && !isLater);
+  const failing = isLater ? record.failing : failingAfter(before, facts);
+  const restMs = isLater ? afterMs : restAfterFailureMs(failing?.failures ?? 1, backoff, random);
+  return {
+    ...record,
+    owner: null,
+    attempts: before.attempts + (counted ? 1 : 0),
+    lastFailure: {
+      reason: shortReason(reason),
+      by,
+      epoch: record.epoch,
+      counted,
+      never,
+      later: isLater,
+    },
+    failing,
+    rest: restFor(record, { restMs, wallMs }),
+  };
 }
 
 /** What the last write of a tenancy does. */
@@ -133,33 +251,23 @@ export function endedRecord(
     readonly kind: Ending;
     readonly progress: ProgressChange | null;
     readonly reason: string;
-    /** It broke a rule of commits: the progress it made clears no attempts. */
-    readonly isFault: boolean;
+    readonly wish: FailureWish;
   },
-  tenancy: {
-    readonly startWatermark: string | null;
-    /** The attempts at which it began. */
-    readonly startAttempts: number;
-    readonly by: InstanceId;
-    readonly maxAttempts: number;
-  },
+  tenancy: TenancySpan & FailureFacts,
 ): SplitRecord {
-  const { by, maxAttempts, startWatermark } = tenancy;
-  const attempts = Math.max(record.attempts, tenancy.startAttempts);
   switch (ending.kind) {
     case 'complete':
       return completedRecord(
         record,
         ending.progress === null ? record : withState(ending.progress, record),
-        startWatermark,
+        tenancy,
       );
     case 'fail':
-      return failedRecord(ending.isFault ? { ...record, attempts } : record, {
-        reason: ending.reason,
-        by,
-        maxAttempts,
-      });
-    case 'release':
+      return failedRecord(record, { reason: ending.reason, ...ending.wish }, tenancy);
+    case 'release': {
+      const { wallMs } = tenancy;
+      return releasedRecord(record, { restMs: ending.wish.afterMs ?? 0, wallMs });
+    }
     case 'force':
       return releasedRecord(record);
   }
@@ -171,18 +279,43 @@ export function withState(progress: ProgressChange, record: SplitRecord): Progre
   return { watermark, state: state === undefined ? record.state : state };
 }
 
-/** A split whose owner is gone and whose next claim would be one attempt too many (T12). */
-export function expiredToQuarantine(record: SplitRecord): SplitRecord {
+/** A split that died on trial once more, and is claimed by nobody (T12). */
+export function condemnedRecord(record: SplitRecord, suspicion: SuspicionRecord): SplitRecord {
   checkRunnable(record, 'quarantine');
-  const { owner } = record;
+  const { owner, epoch } = record;
   invariant(owner !== null, 'only a split with an owner can be quarantined for losing it (R28)');
-  return quarantined(withFailure(record, `${owner} ended without releasing it`, owner));
+  const { charged, deaths } = suspicion;
+  const reason =
+    `${owner} ended without releasing it: of ${deaths} processes that ended with it in hand, ` +
+    `${charged} had taken it apart from other suspects`;
+  return quarantined({
+    ...record,
+    owner: null,
+    suspicion,
+    lastFailure: {
+      reason: shortReason(reason),
+      by: owner,
+      epoch,
+      counted: false,
+      never: false,
+      later: false,
+    },
+  });
+}
+
+/** A split that failed and is not tried again (T12). */
+export function setAsideRecord(record: SplitRecord, reason: string): SplitRecord {
+  checkRunnable(record, 'quarantine');
+  const { lastFailure } = record;
+  invariant(lastFailure !== null, 'a split is set aside for a failure (R28)');
+  return quarantined({ ...record, lastFailure: { ...lastFailure, reason: shortReason(reason) } });
 }
 
 /** A split that an operator gives another chance (T15). Its progress stays. */
 export function requeuedRecord(record: SplitRecord): SplitRecord {
   checkKnown(record, 'requeue');
-  return { ...record, status: 'runnable', owner: null, attempts: 0 };
+  const nothing = { rest: null, failing: null, suspicion: null };
+  return { ...record, status: 'runnable', owner: null, attempts: 0, ...nothing };
 }
 
 /**
@@ -197,24 +330,18 @@ export function recreatedRecord(split: {
   return { ...seededRecord({ weight: split.weight, seed: null }), epoch: split.epoch };
 }
 
+/** The rule that set a split aside. */
+export type SetAsideRule = 'never' | 'attempts' | 'deaths' | 'last' | 'job';
+
 /** Why a split is quarantined, for `parked/`; `record` is the quarantined one. */
-export function parkedRecordFor(record: SplitRecord): ParkedRecord {
-  const { status, attempts, lastFailure } = record;
+export function parkedRecordFor(record: SplitRecord, rule: SetAsideRule): ParkedRecord {
+  const { status, attempts, lastFailure, suspicion } = record;
   invariant(status === 'quarantined', `a ${status} split is not parked`);
   return {
-    attempts,
+    attempts: rule === 'deaths' ? suspicion!.charged : attempts,
     reason: lastFailure?.reason ?? 'unknown',
     owner: lastFailure?.by ?? 'unknown',
-  };
-}
-
-/** One attempt more, without an owner, and why. The nonce of the last claim stays (R28). */
-function withFailure(record: SplitRecord, reason: string, by: InstanceId): SplitRecord {
-  return {
-    ...record,
-    owner: null,
-    attempts: record.attempts + 1,
-    lastFailure: { reason: shortReason(reason), by, epoch: record.epoch },
+    rule,
   };
 }
 

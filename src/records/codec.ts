@@ -222,6 +222,11 @@ export function nullable<T>(field: Field<T>): Field<T | null> {
   return (value, newer) => (value === null || value === undefined ? null : field(value, newer));
 }
 
+/** What `field` accepts; absent, as older versions wrote it, counts as `value`. */
+export function orElse<T>(field: Field<T>, value: T): Field<T> {
+  return (given, newer) => (given === undefined ? value : field(given, newer));
+}
+
 /** A list of at most `most` items. */
 export function list<T>(field: Field<T>, most: number): Field<readonly T[]> {
   return (value, newer) => {

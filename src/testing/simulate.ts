@@ -14,7 +14,7 @@ import {
   type Violation,
 } from '../base/shape.ts';
 import type { Planner } from '../coordinator/api/api.ts';
-import { readConfig, type WorkerConfig } from '../coordinator/api/config.ts';
+import { type ConfigInput, readConfig } from '../coordinator/api/config.ts';
 import { drawActs } from './simulation/draw.ts';
 import { configOf } from './simulation/liveness.ts';
 import type { SimulatedHandler } from './simulation/program.ts';
@@ -54,7 +54,7 @@ export interface SimulationOptions {
   /** What the planner's last answer says; `final` when absent. A final plan must reach a verdict, an open one come to rest. */
   readonly finality?: 'final' | 'open';
   /** Of all workers. Leases of 3 s when absent, so that much happens in little time. */
-  readonly config?: Partial<WorkerConfig>;
+  readonly config?: ConfigInput;
 }
 
 /** What came of all runs. JSON. */
@@ -72,7 +72,11 @@ export interface SimulationReport {
   readonly violations: readonly SimulationViolation[];
 }
 
-const CONFIG: Partial<WorkerConfig> = { leaseDurationMs: 3_000, opTimeoutMs: 1_000 };
+const CONFIG: ConfigInput = {
+  leaseDurationMs: 3_000,
+  opTimeoutMs: 1_000,
+  retry: { backoff: { maxMs: 1_000 }, giveUpAfterMs: 20_000 },
+};
 const SEED_MAX = 2 ** 32 - 1;
 const HOUR_MS = 3_600_000;
 

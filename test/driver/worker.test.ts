@@ -351,6 +351,7 @@ describe('status()', () => {
       verdict: null,
       lastError: null,
       refuses: [],
+      plannerFailed: false,
       plan: { generation: 1, finality: 'final', sealed: true, planned: 2 },
     });
     expect(status.tenancies.map(({ split, state }) => [split, state])).toEqual([

@@ -34,6 +34,8 @@ const BATCHER = 'src/coordinator/link/batcher.ts';
 const LEASES = 'src/coordinator/holding/lease-keeper.ts';
 const PLANNING = 'src/coordinator/leading/planning.ts';
 const SPLIT_READER = 'src/coordinator/leading/split-reader.ts';
+const LEADERSHIP = 'src/coordinator/leading/leadership.ts';
+const UNPLACED_WATCH = 'src/coordinator/leading/unplaced-watch.ts';
 const JUDGING = 'src/coordinator/leading/judging.ts';
 const VERDICT = 'src/protocol/verdict.ts';
 const ANNOUNCEMENT = 'src/coordinator/membership/announcement.ts';
@@ -353,6 +355,27 @@ export const MUTANTS: readonly Mutant[] = [
       'src/coordinator/leading/away-notes.ts',
       ['for (const entry of entries) this.#take(entry);', 'void entries;'],
     ),
+  ),
+  shownBy(
+    'test/scenarios/leading/planner-late',
+    one('nobody speaks of a planner that hangs', 'R58', 'machines/leader/leader.governing.ts', [
+      "const tellOfLateness = ['reportPlanner', noteLate,",
+      'const tellOfLateness = [noteLate,',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/planner-late',
+    one('a leader keeps a planner that fails for ever', 'R59', LEADERSHIP, [
+      'if (!this.plannerRest.hasBetter(this.#peers.members())) return;',
+      'if (this.isLeading) return;',
+    ]),
+  ),
+  shownBy(
+    'test/scenarios/leading/unplaced',
+    one('nobody speaks of splits without a place', 'R60', UNPLACED_WATCH, [
+      'if (wait.timer === null) this.#tell(reason, part);',
+      '',
+    ]),
   ),
   shownBy(
     'test/records/codecs',

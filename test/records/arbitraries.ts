@@ -81,7 +81,34 @@ export const KINDS: Readonly<Record<string, Kind>> = {
       weight: fc.constantFrom(1, 7, Number.MAX_SAFE_INTEGER),
       watermark: nullable(anySigned),
       state: nullable(anyBytes),
-      lastFailure: nullable(fc.record({ reason: fc.string(), by: fc.string(), epoch: anyDecimal })),
+      lastFailure: nullable(
+        fc.record({
+          reason: fc.string(),
+          by: fc.string(),
+          epoch: anyDecimal,
+          counted: fc.boolean(),
+          never: fc.boolean(),
+          later: fc.boolean(),
+        }),
+      ),
+      rest: nullable(fc.record({ epoch: anyDecimal, ms: anyCount, until: anyCount })),
+      failing: nullable(
+        fc.record({
+          failures: anyCount,
+          forMs: anyCount,
+          by: fc.array(anyId, { maxLength: 3 }),
+        }),
+      ),
+      tenure: nullable(fc.record({ epoch: anyDecimal, agedMs: anyCount, rose: fc.boolean() })),
+      suspicion: nullable(
+        fc.record({
+          deaths: anyCount,
+          relapses: anyCount,
+          charged: anyCount,
+          lifeMs: anyCount,
+          isCleared: fc.boolean(),
+        }),
+      ),
     }),
   ),
   assignment: kind(
@@ -90,7 +117,12 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   ),
   parked: kind(
     parkedCodec,
-    fc.record({ attempts: anyCount, reason: fc.string(), owner: fc.string() }),
+    fc.record({
+      attempts: anyCount,
+      reason: fc.string(),
+      owner: fc.string(),
+      rule: fc.constantFrom('never', 'attempts', 'deaths', 'last', 'job', null),
+    }),
   ),
   leader: kind(leaderCodec, fc.record({ owner: anyId, nonce: anyId, generation: anyCount })),
   presence: kind(

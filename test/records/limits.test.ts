@@ -34,6 +34,10 @@ const split: SplitRecord = {
   watermark: '-12',
   state: 'AAAA',
   lastFailure: null,
+  rest: null,
+  failing: null,
+  tenure: null,
+  suspicion: null,
 };
 const plan = {
   fingerprint: 'f',
@@ -51,6 +55,7 @@ const presence = {
   maxInFlight: 8,
   parting: false,
   refuses: [],
+  plannerFailed: false,
   version: '1',
   host: '',
 };

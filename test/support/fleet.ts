@@ -4,6 +4,7 @@
  * by themselves.
  */
 import {
+  type ConfigInput,
   type CoordinationEvent,
   createCoordinator,
   createOperator,
@@ -19,7 +20,6 @@ import {
   type Transition,
   type Verdict,
   type Worker,
-  type WorkerConfig,
 } from '../../src/index.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { jobKeys } from '../../src/records/keys.ts';
@@ -52,12 +52,16 @@ export const JOB = 'job';
 export const memoryOf = (fleet: AnyFleet): MemoryStore => fleet.store as unknown as MemoryStore;
 
 /** Short times that keep tests quick to read: a lease of 9 s, one operation 2 s. */
-export const CONFIG: Partial<WorkerConfig> = {
+export const CONFIG: ConfigInput = {
   leaseDurationMs: 9_000,
   opTimeoutMs: 2_000,
   rebalanceDelayMs: 6_000,
   drainDeadlineMs: 5_000,
   maxAttempts: 3,
+  retry: {
+    backoff: { initialMs: 500, factor: 2, maxMs: 2_000, jitter: 0 },
+    giveUpAfterMs: 20_000,
+  },
   maxInFlight: 8,
   reconcileIntervalMs: 12_000,
 };
@@ -128,7 +132,7 @@ export function watched<T>(promise: Promise<T>): Outcome<T> {
 
 export interface WorkerSetup {
   readonly planner?: Planner;
-  readonly config?: Partial<WorkerConfig>;
+  readonly config?: ConfigInput;
   readonly job?: string;
   readonly prefix?: string;
   /** Ends the run of a handled worker. */
@@ -140,7 +144,7 @@ export interface WorkerSetup {
 export interface FleetOptions {
   /** A final plan of four splits when absent. */
   readonly planner?: Planner;
-  readonly config?: Partial<WorkerConfig>;
+  readonly config?: ConfigInput;
   /** The test does something to the store that no other fleet may feel. */
   readonly ownStore?: boolean;
 }
@@ -156,7 +160,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** How much later than due something may happen; 0 on a virtual clock. */
   readonly slackMs: number;
   readonly #world: World<S>;
-  readonly #config: Partial<WorkerConfig>;
+  readonly #config: ConfigInput;
   readonly #planner: Planner;
   readonly #stops: (() => Promise<unknown>)[] = [];
   #seed: number;
@@ -450,6 +454,9 @@ function fold(seam: SeamWorker, event: CoordinationEvent): void {
     case 'leadershipLost':
     case 'sessionLost':
     case 'plannerFailed':
+    case 'plannerLate':
+    case 'unplaced':
+    case 'placed':
       return;
   }
 }

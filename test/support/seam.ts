@@ -6,7 +6,9 @@ import { quiet } from '../../src/base/answer.ts';
 import type {
   CoordinationEvent,
   EventStream,
+  FailOptions,
   ProgressInput,
+  ReleaseOptions,
   SplitCoordinator,
   Status,
   StopReport,
@@ -54,8 +56,13 @@ export class TestSeam {
     return this.#coordinator.complete(splitId, progress, epoch);
   }
 
-  fail(splitId: string, reason: string, epoch = this.#epochOf(splitId)): Promise<void> {
-    return this.#coordinator.fail(splitId, reason, epoch);
+  fail(
+    splitId: string,
+    reason: string,
+    epoch = this.#epochOf(splitId),
+    options?: FailOptions,
+  ): Promise<void> {
+    return this.#coordinator.fail(splitId, reason, epoch, options);
   }
 
   release(splitIds: readonly string[]): Promise<void> {
@@ -70,8 +77,12 @@ export class TestSeam {
     return quiet(Promise.all(all).then(() => undefined));
   }
 
-  giveUp(splitId: string, epoch = this.#epochOf(splitId)): Promise<void> {
-    return this.#coordinator.giveUp(splitId, epoch);
+  giveUp(
+    splitId: string,
+    epoch = this.#epochOf(splitId),
+    options?: ReleaseOptions,
+  ): Promise<void> {
+    return this.#coordinator.giveUp(splitId, epoch, options);
   }
 
   declineRevoke(splitId: string, epoch = this.#epochOf(splitId)): void {

@@ -18,6 +18,20 @@ export interface ProgressInput {
   readonly state?: Bytes | null | undefined;
 }
 
+/** What a handler wants of a split that it failed on; a plain failure when empty. */
+export interface FailOptions {
+  /** Not a failure, only later: nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+  /** Never again: the split is set aside at once, whatever `retry` says. */
+  readonly never?: boolean | undefined;
+}
+
+/** How a split is handed back. */
+export interface ReleaseOptions {
+  /** Nobody takes the split for so many milliseconds (at least 100). */
+  readonly afterMs?: number | undefined;
+}
+
 /** One unit of work, as the planner listed it. */
 export interface Split {
   readonly id: string;
@@ -63,12 +77,15 @@ export interface PlanAnswer {
 }
 
 /**
- * Lists the work of a job. Called on the leader only, by one run per term; may take as long as it needs. A run that goes on
- * after its signal fired may overlap the next one; its answer is dropped.
+ * Lists the work of a job. Called on the leader only, one run at a time. A run that goes on after its signal fired may overlap
+ * the next one; its answer is dropped.
  *
- * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up, and so does an answer
- * that breaks the limits; while nothing of the job is stored yet, such an answer ends this worker: `run()` and `verdict()` reject
- * with its `E_PLAN_INVALID`.
+ * An ordinary throw is retried with back-off. A planner that has not answered for `planTimeoutMs`, or has failed for two
+ * minutes, is aborted: another worker leads and asks its own planner, if there is one whose planner has not failed; else it
+ * is asked again, with twice the time. A `fatalPlannerError`
+ * makes this worker give leadership up at once,
+ * and so does an answer that breaks the limits; while nothing of the job is stored yet, such an answer ends this worker: `run()` and
+ * `verdict()` reject with its `E_PLAN_INVALID`.
  */
 export interface Planner {
   /** What the plan depends on, from configuration alone: equal on every worker of the job, not empty. */
@@ -141,7 +158,25 @@ export type InformationalEvent =
   | { readonly type: 'leadershipGained'; readonly generation: number }
   | { readonly type: 'leadershipLost'; readonly reason: string }
   | { readonly type: 'sessionLost'; readonly reason: string }
-  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean };
+  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean }
+  /** The planner has owed an answer for so long; told after half a minute, then ever more seldom. */
+  | {
+      readonly type: 'plannerLate';
+      readonly forMs: number;
+      /** How often it has thrown in this time. */
+      readonly failures: number;
+      /** What it threw last; null when nothing. */
+      readonly reason: string | null;
+    }
+  /** Told by the leader once splits have waited for a lease, and by whoever leads next again: `splits` are some of them. */
+  | {
+      readonly type: 'unplaced';
+      readonly reason: 'noRoom' | 'nobodyMay' | 'barred';
+      readonly count: number;
+      readonly splits: readonly string[];
+    }
+  /** None waits for this reason any more. */
+  | { readonly type: 'placed'; readonly reason: 'noRoom' | 'nobodyMay' | 'barred' };
 
 export type CoordinationEvent = OwnershipEvent | InformationalEvent;
 

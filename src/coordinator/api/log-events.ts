@@ -34,6 +34,13 @@ export const LOG_EVENTS = {
   'leadership.gained': ['info', 'It leads the job.'],
   'leadership.lost': ['info or warn', 'It leads no more; info when it is leaving in order.'],
   'planner.failed': ['error', 'The planner threw, or its answer breaks the limits.'],
+  'planner.late': ['warn', 'The planner has owed an answer for so long (R58).'],
+  'planner.overdue': ['warn', 'The planner has had its time: its run is aborted (R59).'],
+  'splits.unplaced': [
+    'warn',
+    'Splits have waited a lease for a place that none of them got (R60).',
+  ],
+  'splits.placed': ['info', 'No split waits for that reason any more (R60).'],
   'plan.recreated': ['warn', 'The plan was deleted by somebody; the leader puts it back.'],
   'plan.sealed': ['info', 'Every split of the final plan is stored.'],
   'assignment.published': ['info', 'The leader has divided the work anew.'],
@@ -57,6 +64,14 @@ export const LOG_EVENTS = {
   ],
   'request.refused': ['warn', 'A request was refused as bad input; `code` says how.'],
   'split.faulty': ['warn', 'A commit below one that was accepted has failed its tenancy.'],
+  'splits.suspected': [
+    'warn',
+    'What processes had in hand that ended is taken one at a time, once this one is old enough; said once.',
+  ],
+  'process.crashLoop': [
+    'warn',
+    'Processes ended one after the other with the same split in hand; find out what they died of.',
+  ],
   'handler.threw': ['warn', 'A handler threw; the tenancy has failed by it.'],
   'handler.threwLate': ['warn', 'A handler threw after its tenancy had ended; that costs nothing.'],
   'handler.returned': ['warn', 'A handler returned without completing, and was not asked to.'],

@@ -1,11 +1,12 @@
 /**
  * Claims: reads the splits this worker waits for, and claims them in order while lanes are free (T7).
  *
- * Rules: R1, R3, R12, R28, R30, R31, R40. A claim that lands is held only if the lease shows under the current session.
+ * Rules: R1, R3, R12, R28, R30, R31, R40, R48. A claim that lands is held only if the lease shows under the current session.
  */
 import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
-import { failBackoffMs, hasJustFailed } from '../../protocol/attempts.ts';
+import { hasJustFailed, restEndsAtMs, restOf } from '../../protocol/faults/failures.ts';
+import { crashLoopOf, isSuspect, survivalMs, trialAgeMs } from '../../protocol/faults/suspicion.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -22,6 +23,7 @@ import {
   specCodec,
   type SplitRecord,
   splitCodec,
+  type SuspicionRecord,
 } from '../../records/records.ts';
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
@@ -31,8 +33,10 @@ import type { Tenancy } from './tenancy.ts';
 
 /** What claims ask of the map of tenancies. */
 export interface ClaimHooks {
-  /** True when a claim on this record consumes no attempt whatever its kind (R31). */
-  waivesAttempt(split: SplitId, record: SplitRecord): boolean;
+  /** True when no death of a process ended the tenancy that this record shows (R48). */
+  isNoDeath(split: SplitId, record: SplitRecord): boolean;
+  /** How long this process has lived, since its loop last stalled its session away. */
+  agedMs(): number;
   /** When this worker saw the split's lease go; undefined when it did not. */
   leaseGoneAtMs(split: SplitId): number | undefined;
   /** The split has ended for good; nobody needs to claim it. */
@@ -48,12 +52,19 @@ interface SentClaim {
   readonly record: SplitRecord;
   readonly lease: string;
   readonly stamp: Stamp;
+  /** How long the split had rested for a failure. */
+  readonly restedMs: number;
 }
 
 export class Claims {
   readonly #core: Core;
   readonly #hooks: ClaimHooks;
   #wakeAtMs = Infinity;
+  /** The suspect that was claimed last; it may be over, or cleared. */
+  #tried: Tenancy | null = null;
+  #hasToldWait = false;
+  /** What was found of processes that die again and again; told once. */
+  crashLoop: ReturnType<typeof crashLoopOf> = null;
 
   constructor(core: Core, hooks: ClaimHooks) {
     this.#core = core;
@@ -73,11 +84,39 @@ export class Claims {
       if (decision?.kind !== 'claim') continue;
       candidates.push({ id: tenancy.split, claim: decision.claim, tenancy });
     }
-    for (const { tenancy } of candidates.sort(compareCandidates).slice(0, freeLanes)) {
+    let lanes = freeLanes;
+    for (const { tenancy } of candidates.sort(compareCandidates)) {
+      if (lanes <= 0) return;
+      // Of several suspects the first one has the process to itself.
+      if (this.#decide(tenancy, session)?.kind !== 'claim') continue;
       // Handing out and claiming is checked against the deadline, at this moment (R10).
       if (!this.#core.session.isValid()) return;
       tenancy.send({ type: 'claim.due' });
+      lanes -= 1;
     }
+  }
+
+  /** The suspect that this process has, or claims; null when it may take one (R48). */
+  #onTrial(): Tenancy | null {
+    const tenancy = this.#tried;
+    if (tenancy === null) return null;
+    const { chart, known } = tenancy;
+    const isHeld = chart.hasTag('held') && isSuspect(known.record?.suspicion ?? null);
+    if (!isHeld && !chart.isIn('claiming')) this.#tried = null;
+    return this.#tried;
+  }
+
+  /** A suspect that is in hand for longer than what was lost with it has not killed its process (R48). */
+  #tryOut(tenancy: Tenancy, { epoch, suspicion }: SplitRecord): void {
+    if (!isSuspect(suspicion)) return;
+    this.#core.after(survivalMs(suspicion!), () => {
+      if (tenancy.epoch === epoch && !tenancy.chart.hasEnded) tenancy.survived();
+    });
+  }
+
+  /** The split got further, or was cleared; a suspect makes room for the next one by it. */
+  progressed(tenancy: Tenancy): void {
+    if (tenancy === this.#tried && this.#onTrial() === null) this.#core.mailbox.requestDecision();
   }
 
   /**
@@ -99,11 +138,12 @@ export class Claims {
     else this.#put(tenancy, session);
   }
 
-  /** True when only the attempts keep this worker from claiming. */
-  isAtCap(tenancy: Tenancy): boolean {
+  /** True when what is known of the split keeps this worker from claiming it: it rests, is a suspect, or is condemned. */
+  isKeptOut(tenancy: Tenancy): boolean {
     const session = this.#core.session.id;
     if (session === null || tenancy.known.record === null) return false;
-    return this.#decide(tenancy, session)?.kind === 'atCap';
+    const decision = this.#decide(tenancy, session);
+    return decision === null || decision.kind === 'condemned';
   }
 
   /** What claiming would be now; null while it has to wait. */
@@ -118,23 +158,69 @@ export class Claims {
       { record, lease },
       { instance: core.me, session },
       {
-        maxAttempts: core.config.maxAttempts,
-        waivesAttempt: this.#hooks.waivesAttempt(split, record),
+        isNoDeath: this.#hooks.isNoDeath(split, record),
+        leaseDurationMs: core.config.leaseDurationMs,
       },
     );
-    if (decision.kind === 'claim' && this.#isBackingOff(tenancy, record)) return null;
-    return decision;
+    if (decision.kind !== 'claim') return decision;
+    const isDue = !this.#isResting(tenancy, record) && this.#mayTry(tenancy, decision.suspicion);
+    return isDue ? decision : null;
   }
 
-  /** After a failure nobody claims for a while, counted from seeing the lease go (R40). */
-  #isBackingOff(tenancy: Tenancy, record: SplitRecord): boolean {
-    if (!hasJustFailed({ ...record, failedEpoch: record.lastFailure?.epoch ?? null })) return false;
-    const backoffMs = failBackoffMs(record.attempts, this.#core.config.leaseDurationMs);
-    const goneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? tenancy.known.readAtMs;
-    const leftMs = goneAtMs + backoffMs - this.#core.clock.nowMs();
+  /** Nobody claims a split that rests (R40). */
+  #isResting(tenancy: Tenancy, record: SplitRecord): boolean {
+    const rest = restOf(record);
+    if (rest === null) return false;
+    const { clock } = this.#core;
+    const nowMs = clock.nowMs();
+    const leaseGoneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? null;
+    const sight = {
+      leaseGoneAtMs,
+      nowMs: tenancy.known.foundAtMs,
+      wallMs: tenancy.known.foundWallMs,
+    };
+    const leftMs = restEndsAtMs(rest, sight) - nowMs;
     if (leftMs <= 0) return false;
     this.#wakeIn(leftMs);
     return true;
+  }
+
+  /** A suspect is taken alone, by a process that has outlived what was lost with it (R48). */
+  #mayTry(tenancy: Tenancy, suspicion: SuspicionRecord | null): boolean {
+    this.#tell(tenancy, suspicion);
+    if (!isSuspect(suspicion)) return true;
+    const onTrial = this.#onTrial();
+    if (onTrial !== null && onTrial !== tenancy) return false;
+    const leftMs = trialAgeMs(suspicion!) - this.#hooks.agedMs();
+    if (leftMs <= 0) return true;
+    this.#wakeIn(leftMs);
+    this.#tellWait(tenancy, leftMs);
+    return false;
+  }
+
+  /** What stands still for a while says why, once. */
+  #tellWait({ split }: Tenancy, leftMs: number): void {
+    if (this.#hasToldWait) return;
+    this.#hasToldWait = true;
+    this.#core.log.warn(
+      'splits.suspected',
+      `split ${split} was in the hands of a process that ended without releasing it; what such a process had made no ` +
+        `progress with is taken one at a time, here in ${Math.round(leftMs)} ms, once this process has outlived that one`,
+      { split, waitMs: Math.round(leftMs) },
+    );
+  }
+
+  /** Processes that die again and again are worth a word, whatever they die of. */
+  #tell({ split }: Tenancy, suspicion: SuspicionRecord | null): void {
+    const found = crashLoopOf(suspicion);
+    if (found === null || this.crashLoop !== null) return;
+    this.crashLoop = found;
+    this.#core.log.warn(
+      'process.crashLoop',
+      `${found.lives} processes ended one after the other with split ${split} in hand; find out what they died of: ` +
+        'a split that kills its process is set aside after three trials, a process that dies by itself is not helped by that',
+      { split, ...found },
+    );
   }
 
   /** Makes a decision due; one timer is enough for all that wait. */
@@ -206,7 +292,7 @@ export class Claims {
       this.#leaveAlone(tenancy, key, 'the status is of a newer version');
       return false;
     }
-    tenancy.known.found(decoded.record, entry.modRevision, this.#core.clock.nowMs());
+    tenancy.known.found(decoded.record, entry.modRevision, this.#core.clock);
     return true;
   }
 
@@ -224,11 +310,15 @@ export class Claims {
       return;
     }
     const { split } = tenancy;
-    const record = claimedRecord(tenancy.known.record!, {
+    const found = tenancy.known.record!;
+    const restedMs = hasJustFailed(found) ? (restOf(found)?.ms ?? 0) : 0;
+    const record = claimedRecord(found, {
       owner: core.me,
       nonce: core.nonce,
-      attempts: decision.attempts,
+      suspicion: decision.suspicion,
+      agedMs: this.#hooks.agedMs(),
     });
+    if (isSuspect(decision.suspicion)) this.#tried = tenancy;
     const stamp = core.stamp();
     const lease: LeaseRecord = {
       owner: core.me,
@@ -236,7 +326,8 @@ export class Claims {
       epoch: record.epoch,
       state: 'owned',
     };
-    const sent: SentClaim = { session, record, lease: leaseCodec.encode(lease, stamp), stamp };
+    const encoded = leaseCodec.encode(lease, stamp);
+    const sent: SentClaim = { session, record, lease: encoded, stamp, restedMs };
     const txn = this.#txn(split, sent, tenancy.known.revision);
     core.batcher.enqueue({
       name: 'claim',
@@ -321,8 +412,9 @@ export class Claims {
     // Landed is not held: the lease must show under the session this worker has now (R3).
     const isOurs = isHeld(shown, session.id, ({ epoch }) => epoch === sent.record.epoch);
     if (isOurs && session.isValid()) {
-      tenancy.began(sent.record, revision, sent.session);
+      tenancy.began(sent.record, revision, sent.session, sent.restedMs);
       tenancy.send({ type: 'claim.won' });
+      this.#tryOut(tenancy, sent.record);
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);
       tenancy.send({ type: 'claim.lost' });

@@ -1,4 +1,5 @@
 /** What a worker knows of one split's record, and whether it may be decided on. */
+import type { Clock } from '../../base/clock.ts';
 import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { SpecRecord, SplitRecord } from '../../records/records.ts';
 
@@ -20,8 +21,9 @@ export class SplitKnowledge {
   record: SplitRecord | null = null;
   revision: Revision = ABSENT;
   spec: SpecRecord | null = null;
-  /** Monotonic time of the first reading. */
-  readAtMs = 0;
+  /** When the record was found first as it is, by both clocks. */
+  foundAtMs = 0;
+  foundWallMs = 0;
   #knowing: Knowing = OUTDATED;
 
   /** True when it must be read. */
@@ -63,10 +65,11 @@ export class SplitKnowledge {
   }
 
   /** Takes in what a reading or a conflict found, unless something newer is known. */
-  found(record: SplitRecord, revision: Revision, nowMs: number): void {
+  found(record: SplitRecord, revision: Revision, clock: Pick<Clock, 'nowMs' | 'wallMs'>): void {
     this.#knowing = KNOWN;
-    if (this.record !== null && compareDecimals(revision, this.revision) < 0) return;
-    if (this.record === null) this.readAtMs = nowMs;
+    if (this.record !== null && compareDecimals(revision, this.revision) <= 0) return;
+    this.foundAtMs = clock.nowMs();
+    this.foundWallMs = clock.wallMs();
     this.record = record;
     this.revision = revision;
   }

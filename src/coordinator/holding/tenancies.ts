@@ -2,27 +2,28 @@
  * The tenancies of one worker: one chart per split it is named for or holds, driven by the assignment, the leases and
  * what the service says.
  *
- * Rules: R12, R16, R25, R27, R29-R41.
+ * Rules: R12, R16, R25, R27, R29-R41, R48.
  */
 import type { TenancyEvent, WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
 import type { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
+import { DELAY_MS_MAX } from '../../base/clock.ts';
 import type { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
-import type { ProgressChange } from '../../protocol/tenancy-records.ts';
-import type { SplitRecord } from '../../records/records.ts';
+import { longestRestMs } from '../../protocol/faults/failures.ts';
+import type { FailureWish, ProgressChange } from '../../protocol/tenancy-records.ts';
 import type { Change } from '../../store/port.ts';
 import { Claims } from './claims.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { checkOwnRecords } from './own-records.ts';
-import { RefusedSplits } from './refused-splits.ts';
 import { RunningHandlers } from './running-handlers.ts';
 import { listOf, type StopLists, StopListing } from './stop-lists.ts';
 import { Tenancy } from './tenancy.ts';
 import { provideTenancy } from './tenancy-effects.ts';
-import type { Waiter } from './tenancy-writes.ts';
+import type { EndingWish, Waiter } from './tenancy-writes.ts';
 import { UnclearedEnds } from './uncleared-ends.ts';
+import { Witnesses } from './witnesses.ts';
 
 /** What tenancies ask of the rest of the worker. */
 export interface TenancyHooks {
@@ -51,19 +52,23 @@ export class Tenancies {
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
-  readonly #refused: RefusedSplits;
   readonly #handlers: RunningHandlers;
+  readonly #witnesses = new Witnesses();
+  /** When this process began, or its loop last stalled its session away (R48). */
+  #bornAtMs: number;
   /** What became of the splits that were held when the worker began to leave. */
   readonly #ends = new StopListing();
 
   constructor(core: Core, hooks: TenancyHooks) {
     this.#core = core;
     this.#hooks = hooks;
+    this.#bornAtMs = core.clock.nowMs();
     this.#leases = new LeaseKeeper(core);
-    this.#refused = new RefusedSplits(core, hooks.refusesChanged);
     this.#handlers = new RunningHandlers(core, hooks.refusesChanged);
     this.#claims = new Claims(core, {
-      waivesAttempt: (split, record) => this.#waivesAttempt(split, record),
+      isNoDeath: (split, record) =>
+        record.nonce === core.nonce && this.#unclearedEnds.waives(split, record.epoch),
+      agedMs: () => core.clock.nowMs() - this.#bornAtMs,
       leaseGoneAtMs: (split) => this.#leaseGoneAtMs.get(split),
       ended: (tenancy) => {
         this.#over.add(tenancy.split);
@@ -111,9 +116,14 @@ export class Tenancies {
     return false;
   }
 
+  /** What was found of processes that die again and again; null when nothing was. */
+  get crashLoop(): Claims['crashLoop'] {
+    return this.#claims.crashLoop;
+  }
+
   /** Splits this worker cannot take now. */
   refuses(): SplitId[] {
-    return [...new Set([...this.#handlers.list(), ...this.#refused.list()])].sort();
+    return this.#handlers.list().sort();
   }
 
   /** True while a lease of the process before this one may still be reclaimed (R13). */
@@ -122,12 +132,11 @@ export class Tenancies {
     if (tenancy === undefined || tenancy.chart.hasTag('held')) return false;
     const { known, chart } = tenancy;
     if (known.problem !== null || this.#over.has(split)) return false;
-    return known.isAwaited || chart.isIn('claiming') || !this.#claims.isAtCap(tenancy);
+    return known.isAwaited || chart.isIn('claiming') || !this.#claims.isKeptOut(tenancy);
   }
 
   /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
   advance(): void {
-    this.#refused.expire();
     this.#reconcile();
     if (this.#hooks.mayClaim() && !this.#core.view.isPaused) {
       const waiting = [...this.#bySplit.values()].filter((tenancy) =>
@@ -144,8 +153,10 @@ export class Tenancies {
     this.#over.clear();
     this.#leases.tick(this.#bySplit);
     this.#handlers.tick();
-    // A wait after a failure is at most half a lease; older deletes decide nothing (R40).
-    const oldestMs = this.#core.clock.nowMs() - this.#core.config.leaseDurationMs;
+    // Who is named for a split after a longer rest has the word of the leader, and the wall clock (R40).
+    const { leaseDurationMs, retry } = this.#core.config;
+    const keptMs = Math.max(leaseDurationMs, 2 * longestRestMs(retry.backoff));
+    const oldestMs = this.#core.clock.nowMs() - keptMs;
     for (const [split, goneAtMs] of this.#leaseGoneAtMs) {
       if (goneAtMs < oldestMs) this.#leaseGoneAtMs.delete(split);
     }
@@ -194,6 +205,7 @@ export class Tenancies {
 
   /** The session is gone: every tenancy ends before a new one is used (R41). */
   sessionExpired(hasStalled: boolean): void {
+    if (hasStalled) this.#bornAtMs = this.#core.clock.nowMs();
     for (const tenancy of [...this.#bySplit.values()]) {
       if (tenancy.epoch !== null) {
         this.#unclearedEnds.note(tenancy.split, tenancy.epoch, !hasStalled);
@@ -221,15 +233,15 @@ export class Tenancies {
     this.#endBy(ask, { type: 'split.complete' }, { progress });
   }
 
-  fail(ask: Ask, reason: string): void {
-    this.#endBy(ask, { type: 'split.fail' }, { reason });
+  fail(ask: Ask, reason: string, { afterMs, never }: FailureWish = {}): void {
+    this.#endBy(ask, { type: 'split.fail' }, { reason, afterMs: atLeast(afterMs), never });
   }
 
-  /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
-  giveUp(ask: Ask): void {
-    const tenancy = this.#find(ask.split, ask.epoch);
-    if (tenancy?.mayCommit === true && !this.#core.isLeaving()) this.#refused.givenUp(ask.split);
-    this.#endBy(ask, { type: 'split.release' });
+  /** Hands a split back that nobody asked for: it rests, for one lease unless said otherwise (R40). */
+  giveUp(ask: Ask, afterMs?: number): void {
+    const { leaseDurationMs } = this.#core.config;
+    const restMs = afterMs ?? (this.#core.isLeaving() ? undefined : leaseDurationMs);
+    this.#endBy(ask, { type: 'split.release' }, { afterMs: atLeast(restMs) });
   }
 
   /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
@@ -290,14 +302,24 @@ export class Tenancies {
     if (view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
-      const isRefused = this.#refused.has(split) || this.#handlers.has(split);
+      const isRefused = this.#handlers.has(split);
       if (isOpen && !isRefused) this.#open(split);
     }
   }
 
   #open(split: SplitId): void {
-    const tenancy = new Tenancy(this.#core, split, (ended) => {
-      this.#clearUp(ended);
+    const tenancy = new Tenancy(this.#core, split, {
+      ended: (ended) => {
+        this.#clearUp(ended);
+      },
+      progressed: (further) => {
+        this.#witnesses.progressed(split, this.#core.clock.nowMs());
+        this.#claims.progressed(further);
+      },
+      survived: (cleared) => {
+        this.#claims.progressed(cleared);
+      },
+      failing: (_, sinceMs) => this.#witnesses.failed(split, sinceMs, this.#core.clock.nowMs()),
     });
     this.#bySplit.set(split, tenancy);
     const { drainDeadlineMs } = this.#core.config;
@@ -322,7 +344,7 @@ export class Tenancies {
     const { state } = tenancy.chart;
     const { split, epoch } = tenancy;
     if (state === 'released' || state === 'failed') this.#unclearedEnds.forget(split);
-    if (state === 'completed' || state === 'quarantined') {
+    if (state === 'completed') {
       this.#unclearedEnds.forget(split);
       this.#over.add(split);
     }
@@ -370,14 +392,10 @@ export class Tenancies {
     tenancy.fault(message);
   }
 
-  #endBy(
-    ask: Ask,
-    event: TenancyEvent,
-    { progress = null, reason = '' }: { progress?: ProgressChange | null; reason?: string } = {},
-  ): void {
+  #endBy(ask: Ask, event: TenancyEvent, wish: EndingWish = {}): void {
     const tenancy = this.#meant(ask);
     if (tenancy === null) return;
-    const refusal = tenancy.wish(progress, reason, ask.waiter);
+    const refusal = tenancy.wish(wish, ask.waiter);
     this.#took(tenancy, ask, refusal);
     if (refusal !== null) return;
     tenancy.send(event);
@@ -388,10 +406,13 @@ export class Tenancies {
       tenancy.dropWish();
     });
   }
+}
 
-  #waivesAttempt(split: SplitId, record: SplitRecord): boolean {
-    return record.nonce === this.#core.nonce && this.#unclearedEnds.waives(split, record.epoch);
-  }
+/** A rest of nothing would go round at the speed of the store. */
+const REST_MS_MIN = 100;
+
+function atLeast(afterMs: number | undefined): number | undefined {
+  return afterMs === undefined ? undefined : Math.min(DELAY_MS_MAX, Math.max(REST_MS_MIN, afterMs));
 }
 
 /** The split's lease is, or may be, this worker's. */

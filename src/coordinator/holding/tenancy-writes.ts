@@ -1,6 +1,11 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
 import type { LeaseholdError } from '../../base/errors.ts';
-import type { Ending, ProgressChange } from '../../protocol/tenancy-records.ts';
+import type {
+  Ending,
+  FailureFacts,
+  FailureWish,
+  ProgressChange,
+} from '../../protocol/tenancy-records.ts';
 import type { Stamp } from '../../records/codec.ts';
 import type { SplitRecord } from '../../records/records.ts';
 
@@ -16,13 +21,20 @@ export interface PendingCommit {
   readonly waiters: Waiter[];
 }
 
+/** How the source wants a tenancy to end. */
+export interface EndingWish extends FailureWish {
+  readonly progress?: ProgressChange | null;
+  readonly reason?: string;
+}
+
 /** What the last write does, and who waits for it. */
 export interface EndingRequest {
   readonly kind: Ending;
   readonly progress: ProgressChange | null;
   readonly reason: string;
-  /** The tenancy broke a rule of commits. */
-  readonly isFault: boolean;
+  readonly wish: FailureWish;
+  /** As they were when the end was decided, however often it is written. */
+  readonly facts: FailureFacts;
   readonly waiters: Waiter[];
 }
 
@@ -41,13 +53,10 @@ export type Line =
   | { readonly kind: 'queued' }
   | { readonly kind: 'sent'; readonly write: SentWrite };
 
-/** What a tenancy is asked to end with. */
+/** What a tenancy is asked to end with, and who waits for it: nobody where a commit broke a rule (R38). */
 export interface Wish {
-  readonly progress: ProgressChange | null;
-  readonly reason: string;
+  readonly ending: EndingWish;
   readonly waiters: readonly Waiter[];
-  /** Nobody asked for it: a commit broke a rule (R38). */
-  readonly isFault: boolean;
 }
 
 /** Everybody who waits for a write. */

@@ -18,21 +18,24 @@ import {
   committedRecord,
   compareWatermarks,
   endedRecord,
+  type FailureFacts,
   merged,
   type ProgressChange,
+  type TenancySpan,
   withState,
 } from '../../protocol/tenancy-records.ts';
+import { isSuspect } from '../../protocol/faults/suspicion.ts';
 import { progressTxn } from '../../protocol/transactions.ts';
 import { type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Entry, Key, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
-import { sayQuarantined } from '../link/quarantine-line.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
+  type EndingWish,
   type Line,
   type PendingCommit,
   type SentWrite,
@@ -44,6 +47,17 @@ import {
 const IDLE: Line = { kind: 'idle' };
 const QUEUED: Line = { kind: 'queued' };
 
+/** What a tenancy tells its owner. */
+export interface TenancyHooks {
+  ended(tenancy: Tenancy): void;
+  /** It got further, or to its end. */
+  progressed(tenancy: Tenancy): void;
+  /** It is no suspect any more, though it has not got further. */
+  survived(tenancy: Tenancy): void;
+  /** It is about to fail; true when another split bears witness that this one alone does (R31). */
+  failing(tenancy: Tenancy, sinceMs: number): boolean;
+}
+
 export class Tenancy {
   readonly split: SplitId;
   /** Of the split's record. */
@@ -51,7 +65,7 @@ export class Tenancy {
   /** What is known of the split. */
   readonly known = new SplitKnowledge();
   readonly #core: Core;
-  readonly #onEnded: (tenancy: Tenancy) => void;
+  readonly #hooks: TenancyHooks;
   chart!: RunningChart<TenancyEvent, TenancyContext>;
 
   /** The epoch of this tenancy; null before a claim was won. */
@@ -62,6 +76,12 @@ export class Tenancy {
   isMarking = false;
   #startWatermark: string | null = null;
   #startAttempts = 0;
+  #startFailing: SplitRecord['failing'] = null;
+  #beganAtMs = 0;
+  /** How long the split had rested for a failure before it was claimed. */
+  #restedMs = 0;
+  /** A suspect that this process has outlived: the record does not say so yet (R48). */
+  #hasSurvived = false;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #line: Line = IDLE;
@@ -71,11 +91,11 @@ export class Tenancy {
   #wish: Wish | null = null;
   #ending: EndingRequest | null = null;
 
-  constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
+  constructor(core: Core, split: SplitId, hooks: TenancyHooks) {
     this.#core = core;
     this.split = split;
     this.key = core.keys.split(split);
-    this.#onEnded = onEnded;
+    this.#hooks = hooks;
     this.#item = {
       name: 'progress',
       isSessionBound: false,
@@ -102,12 +122,14 @@ export class Tenancy {
   /** Hands the chart an event; its owner is told when that ended the tenancy. */
   send(event: TenancyEvent): void {
     this.chart.send(event);
-    if (this.chart.hasEnded) this.#onEnded(this);
+    if (this.chart.hasEnded) this.#hooks.ended(this);
   }
 
   /** The claim landed and is held: commits go from here. */
-  began(record: SplitRecord, revision: Revision, session: SessionId): void {
+  began(record: SplitRecord, revision: Revision, session: SessionId, restedMs: number): void {
     this.known.wrote(record, revision);
+    this.#beganAtMs = this.#core.clock.nowMs();
+    this.#restedMs = restedMs;
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
@@ -133,18 +155,28 @@ export class Tenancy {
     return null;
   }
 
+  /** A suspect has been in hand for long enough: its record says so, with the next write or one of its own (R48). */
+  survived(): void {
+    if (!this.mayCommit || !isSuspect(this.known.record!.suspicion)) return;
+    this.#hasSurvived = true;
+    const { watermark } = this.known.record!;
+    this.#pending ??= { progress: { watermark, state: undefined }, waiters: [] };
+    this.#pump();
+  }
+
   /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
-  wish(progress: ProgressChange | null, reason: string, waiter: Waiter): LeaseholdError | null {
+  wish(ending: EndingWish, waiter: Waiter): LeaseholdError | null {
+    const { progress = null } = ending;
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { progress, reason, waiters: [waiter], isFault: false };
+    this.#wish = { ending, waiters: [waiter] };
     return null;
   }
 
   /** A commit broke a rule: the tenancy fails by it, behind what was accepted before (R38). */
   fault(reason: string): void {
-    this.#wish = { progress: null, reason, waiters: [], isFault: true };
+    this.#wish = { ending: { reason, isFault: true }, waiters: [] };
     this.send({ type: 'watermark.fell' });
   }
 
@@ -160,7 +192,8 @@ export class Tenancy {
     const wish = this.#wish;
     this.#wish = null;
     const waiters = [...(wish?.waiters ?? [])];
-    let progress = wish?.progress ?? null;
+    const { progress: asked = null, reason = '', ...rest } = wish?.ending ?? {};
+    let progress = asked;
     const pending = this.#pending;
     if (kind === 'force') this.#dropPending();
     else if (kind === 'complete' && pending !== null) {
@@ -169,14 +202,25 @@ export class Tenancy {
       waiters.push(...pending.waiters);
       this.#pending = null;
     }
-    this.#ending = {
-      kind,
-      progress,
-      reason: wish?.reason ?? '',
-      isFault: wish?.isFault === true,
-      waiters,
-    };
+    this.#ending = { kind, progress, reason, wish: rest, facts: this.#facts(kind), waiters };
     this.#pump();
+  }
+
+  /** What this process knows of the end of the tenancy, now. */
+  #facts(kind: Ending): FailureFacts {
+    const { clock, config, me, random } = this.#core;
+    const tenancyMs = clock.nowMs() - this.#beganAtMs;
+    const isFailure = kind === 'fail';
+    return {
+      by: me,
+      hasWitness: isFailure && this.#hooks.failing(this, this.#beganAtMs - this.#restedMs),
+      tenancyMs,
+      wallMs: clock.wallMs(),
+      backoff: config.retry.backoff,
+      random: isFailure ? random.next() : 0,
+      startAttempts: this.#startAttempts,
+      startFailing: this.#startFailing,
+    };
   }
 
   /** The tenancy is over: whoever still waits is told that nothing more is known. */
@@ -191,7 +235,8 @@ export class Tenancy {
 
   /** Losing the grant refuses what is not written (R33); what was accepted before the fault of a commit is written (R38). */
   lose(): void {
-    if (this.#ending?.isFault !== true && this.#wish?.isFault !== true) this.#dropPending();
+    const wish = this.#ending?.wish ?? this.#wish?.ending;
+    if (wish?.isFault !== true) this.#dropPending();
   }
 
   fencedError(): LeaseholdError {
@@ -252,19 +297,18 @@ export class Tenancy {
     if (commit !== null) {
       this.#pending = null;
       const progress = withState(commit.progress, record);
-      const next = committedRecord(record, progress, this.#startWatermark);
+      const next = committedRecord(record, progress, this.#span());
       return { record: next, stamp, ending: null, commit };
     }
     const ending = this.#ending;
     if (ending === null) return null;
-    const { me: by, config } = this.#core;
-    const next = endedRecord(record, ending, {
-      startWatermark: this.#startWatermark,
-      startAttempts: this.#startAttempts,
-      by,
-      maxAttempts: config.maxAttempts,
-    });
+    const next = endedRecord(record, ending, { ...ending.facts, ...this.#span() });
     return { record: next, stamp, ending, commit: null };
+  }
+
+  #span(): TenancySpan {
+    const tenancyMs = this.#core.clock.nowMs() - this.#beganAtMs;
+    return { startWatermark: this.#startWatermark, tenancyMs, hasSurvived: this.#hasSurvived };
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
@@ -288,7 +332,14 @@ export class Tenancy {
   }
 
   #landed(sent: SentWrite, revision: Revision): void {
-    this.known.wrote(sent.record, revision);
+    const { record } = sent;
+    const isFurther = record.watermark !== this.known.record!.watermark;
+    this.known.wrote(record, revision);
+    if (isFurther || record.status === 'completed') this.#hooks.progressed(this);
+    if (this.#hasSurvived && !isSuspect(record.suspicion)) {
+      this.#hasSurvived = false;
+      this.#hooks.survived(this);
+    }
     if (sent.ending === null) {
       for (const waiter of waitersOf(sent)) waiter.resolve();
       // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.
@@ -341,9 +392,7 @@ export class Tenancy {
   #ended(sent: SentWrite): void {
     for (const waiter of waitersOf(sent)) waiter.resolve();
     this.#ending = null;
-    const quarantined = sent.record.status === 'quarantined';
-    if (quarantined) sayQuarantined(this.#core, this.split, sent.record);
-    this.send({ type: 'ending.landed', quarantined });
+    this.send({ type: 'ending.landed' });
   }
 
   /** Puts the content of a write back in line, to be built anew. */

@@ -31,7 +31,7 @@ export class Term {
   readonly startedAtMs: number;
   /** The same array for all writes of the term: they travel together. */
   readonly guard: readonly Compare[];
-  readonly index = new SplitIndex();
+  readonly index: SplitIndex;
   readonly abort = new AbortController();
   readonly #core: Core;
   readonly #session: SessionKeeper;
@@ -47,6 +47,7 @@ export class Term {
     this.createRevision = elected.createRevision;
     this.startedAtMs = core.clock.nowMs();
     this.guard = leadsCompares(core.keys, elected);
+    this.index = new SplitIndex(core.clock, core.config.leaseDurationMs);
   }
 
   get isOver(): boolean {

@@ -22,6 +22,8 @@ export interface PresenceHooks {
   joined(): void;
   /** Splits this worker cannot take now (R27, R40). */
   refuses(): readonly SplitId[];
+  /** Other workers should plan rather than this one (R59). */
+  plannerFailed(): boolean;
   /** The chart moved; what depends on being present may go on. */
   moved(): void;
 }
@@ -259,6 +261,7 @@ export class Presence {
       maxInFlight: core.config.maxInFlight,
       parting: core.isLeaving(),
       refuses: this.#hooks.refuses(),
+      plannerFailed: this.#hooks.plannerFailed(),
       version: LEASEHOLD_VERSION,
       host: core.hostFacts,
     };

@@ -64,6 +64,7 @@ function drawScenario(seed: number, random: Random, size: ScenarioSize): Scenari
       rebalanceDelayMs: draw.chance(0.2) ? 0 : draw.whole(0, 2 * leaseDurationMs),
       drainDeadlineMs: draw.whole(opTimeoutMs, 2 * leaseDurationMs),
       maxAttempts: draw.chance(0.1) ? 1 : draw.whole(2, 5),
+      retry: { backoff: { maxMs: 1_000 }, giveUpAfterMs: 20_000 },
       replanIntervalMs: draw.whole(leaseDurationMs, 3 * leaseDurationMs),
       reconcileIntervalMs: draw.whole(leaseDurationMs, 4 * leaseDurationMs),
     },

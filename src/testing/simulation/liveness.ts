@@ -1,5 +1,6 @@
 /** What must happen once the faults are over, and within which time. */
 import { resolveConfig, type WorkerConfig } from '../../coordinator/api/config.ts';
+import { longestRestMs } from '../../protocol/faults/failures.ts';
 import { splitCodec } from '../../records/records.ts';
 import type { Scenario } from './scenario.ts';
 import type { World } from './world.ts';
@@ -23,8 +24,9 @@ export function configOf(scenario: Pick<Scenario, 'config'>): WorkerConfig {
  *
  * To rest it may take {@link restMs} more. A sum of everything that can stand in the way one after the other: what handlers and planners still do; leases of the
  * dead; leaders that resigned and may not stand (ten leases) and workers barred for a split (ten leases); the rebalance
- * delay; a drain that is cancelled and forced; two replans; two reconciles; and for each wave of splits through the lanes
- * every attempt with its pause and its work.
+ * delay; a drain that is cancelled and forced; two replans; two reconciles; suspects, which wait until a process has lived
+ * for four leases and are then tried one by one; for each wave of splits through the lanes every attempt with its rest and
+ * its work; and what fails until it is given up.
  */
 export function settleBoundMs({ scenario, store, keys }: World): number {
   const config = configOf(scenario);
@@ -32,7 +34,11 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
   const lanes = scenario.workers.reduce((sum, { maxInFlight }) => sum + maxInFlight, 0);
   const splitCount = Math.max(scenario.splits.length, store.dump(`${keys.root}specs/`).length);
   const waves = Math.ceil(splitCount / Math.max(1, lanes));
-  const attemptMs = leaseMs / 2 + 2 * config.opTimeoutMs + scenario.splitMs;
+  const { backoff, giveUpAfterMs, maxAttempts } = config.retry;
+  const workMs = 2 * config.opTimeoutMs + scenario.splitMs;
+  const attemptMs = longestRestMs(backoff) + workMs;
+  const hosts = scenario.workers.filter(({ maxInFlight }) => maxInFlight > 0).length;
+  const trials = Math.ceil(splitCount / Math.max(1, hosts));
   const longestMs = Math.max(
     0,
     ...scenario.planner.map(({ delayMs }) => delayMs),
@@ -47,7 +53,11 @@ export function settleBoundMs({ scenario, store, keys }: World): number {
     2 * config.drainDeadlineMs +
     2 * config.replanIntervalMs +
     2 * 1.2 * config.reconcileIntervalMs +
-    waves * config.maxAttempts * attemptMs +
+    4 * leaseMs +
+    trials * (workMs + 2 * leaseMs) +
+    waves * maxAttempts * attemptMs +
+    4 * backoff.maxMs +
+    giveUpAfterMs +
     STARTUP_BACKOFF_MS +
     REJOIN_BACKOFF_MS +
     SLACK_MS;

@@ -3,8 +3,9 @@
  * says why not, and each split is worked on, or there is a reason that will pass.
  */
 import type { Status } from '../../coordinator/api/status.ts';
+import { isSuspect } from '../../protocol/faults/suspicion.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
-import { leaseCodec, splitCodec } from '../../records/records.ts';
+import { leaseCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
 import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';
 import type { SimulationViolation } from './violation.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
@@ -87,6 +88,8 @@ export class Progress {
     });
     const living = new Set(this.#world.alive().map(({ nonce }) => nonce));
     const splits = `${keys.root}${KEY_PREFIXES.splits}`;
+    let suspects = 0;
+    for (const { value } of store.dump(splits)) if (mayBeSuspect(value)) suspects += 1;
     for (const { key, value } of store.dump(splits)) {
       const id = key.slice(splits.length);
       const split = splitCodec.decode(value);
@@ -101,7 +104,8 @@ export class Progress {
       }
       const sinceMs = this.#idleSinceMs.get(id) ?? this.#overAtMs;
       this.#idleSinceMs.set(id, sinceMs);
-      this.#judge(nowMs - sinceMs, this.#idleBoundMs, () => {
+      const boundMs = this.#idleBoundMs(mayBeSuspect(value) ? suspects : 0, split.record);
+      this.#judge(nowMs - sinceMs, boundMs, () => {
         this.#idleSinceMs.set(id, Infinity);
         const who = present.map(({ status }) => text(status)).join('; ');
         return `nobody has worked on ${id} for ${round(nowMs - sinceMs)} ms, for no reason: ${value} ${who}`;
@@ -111,13 +115,16 @@ export class Progress {
 
   /**
    * The longest that a split may wait although somebody has a lane for it: for a leader, for the lease and the delay of who is
-   * gone, for the pause after a failure, and for a worker that was named and cannot take it (R20, R26, R27, R40).
+   * gone, for its rest, and for a worker that was named and cannot take it (R20, R26, R27, R40). A suspect waits until a
+   * process is old enough, and for those before it, each until it is cleared (R48).
    */
-  get #idleBoundMs(): number {
+  #idleBoundMs(suspects: number, { rest }: SplitRecord): number {
     const { scenario } = this.#world;
     const { rebalanceDelayMs, opTimeoutMs } = configOf(scenario);
     const leaseMs = this.#leaseMs + scenario.expiryLagMs;
-    return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs) * CLOCK_SLACK;
+    const trialsMs = suspects === 0 ? 0 : (4 + 2 * suspects) * leaseMs;
+    const restMs = rest?.ms ?? 0;
+    return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs + trialsMs + restMs) * CLOCK_SLACK;
   }
 
   get #now(): { nowMs: number } {
@@ -133,6 +140,13 @@ export class Progress {
     this.worst = Math.max(this.worst, waitedMs / boundMs);
     if (waitedMs > boundMs) this.broken.push({ check: 'liveness', text: tell() });
   }
+}
+
+/** True for what is tried apart, or will be once its owner is known to be gone. */
+function mayBeSuspect(value: string): boolean {
+  const split = splitCodec.decode(value);
+  if (split.kind !== 'record' || split.record.status !== 'runnable') return false;
+  return split.record.owner !== null || isSuspect(split.record.suspicion);
 }
 
 /** Why a split that nobody works on waits: no lane is free, nobody with a lane can take it, or nobody may lead for a while. */

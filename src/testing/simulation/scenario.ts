@@ -1,5 +1,5 @@
 /** What a simulated run is made of, as plain JSON: the same scenario gives the same run, to the byte. */
-import type { WorkerConfig } from '../../coordinator/api/config.ts';
+import type { ConfigInput } from '../../coordinator/api/config.ts';
 
 /** A place where a worker runs: one process after the other. */
 export interface ScenarioWorker {
@@ -225,7 +225,7 @@ export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
 export interface Scenario {
   /** Draws everything that the scenario leaves open. */
   readonly seed: number;
-  readonly config: Partial<WorkerConfig>;
+  readonly config: ConfigInput;
   /** What each call takes, there and back, at most; 0 for none. */
   readonly latencyMs: number;
   /** How late sessions expire, at most. */

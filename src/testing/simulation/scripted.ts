@@ -2,6 +2,7 @@
 import { fatalPlannerError } from '../../coordinator/api/planner-error.ts';
 import type { PlanAnswer, Planner } from '../../coordinator/api/api.ts';
 import type { Grant } from '../../driver/grant.ts';
+import { neverRetry } from '../../driver/retry-errors.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { HandlerContext, Program } from './program.ts';
 import type { Misdeed, ScenarioSplit } from './scenario.ts';
@@ -113,7 +114,8 @@ class Script {
     // No progress: it saves no attempt (R31).
     await work.standStill();
     if (split.poison === 'kills' && !this.#world.isCalm) await context.kill();
-    throw new Error('poison');
+    // In the calm it says what it is: to find out takes other splits that progress, and longer than the calm lasts.
+    throw this.#world.isCalm ? neverRetry('poison') : new Error('poison');
   }
 
   async #hold(grant: Grant, context: HandlerContext): Promise<void> {

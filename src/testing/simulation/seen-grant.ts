@@ -1,7 +1,12 @@
 /** The grant that a simulated handler works with. */
 import { quiet } from '../../base/answer.ts';
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
-import type { Progress, ProgressInput } from '../../coordinator/api/api.ts';
+import type {
+  FailOptions,
+  Progress,
+  ProgressInput,
+  ReleaseOptions,
+} from '../../coordinator/api/api.ts';
 import type { Grant } from '../../driver/grant.ts';
 import type { Recorder } from '../checks/time-line.ts';
 
@@ -35,12 +40,12 @@ export class SeenGrant implements Grant {
     return this.#ask('complete', progress, () => this.#grant.complete(progress));
   }
 
-  fail(reason: string): Promise<void> {
-    return this.#ask('fail', undefined, () => this.#grant.fail(reason));
+  fail(reason: string, options?: FailOptions): Promise<void> {
+    return this.#ask('fail', undefined, () => this.#grant.fail(reason, options));
   }
 
-  release(): Promise<void> {
-    return this.#ask('release', undefined, () => this.#grant.release());
+  release(options?: ReleaseOptions): Promise<void> {
+    return this.#ask('release', undefined, () => this.#grant.release(options));
   }
 
   finished(): Promise<void> {

@@ -10,7 +10,7 @@ import type {
   Progress,
   Verdict,
 } from '../../coordinator/api/api.ts';
-import type { WorkerConfig } from '../../coordinator/api/config.ts';
+import type { ConfigInput } from '../../coordinator/api/config.ts';
 import type { Transition } from '../../coordinator/api/transition.ts';
 import type { Grant } from '../../driver/grant.ts';
 import { createWorker, type Worker } from '../../driver/worker.ts';
@@ -58,7 +58,7 @@ export interface ProcessOptions {
   /** The worker of the scenario that it is a process of. */
   readonly slot: number;
   readonly instance: string;
-  readonly config: Partial<WorkerConfig>;
+  readonly config: ConfigInput;
   readonly clockRate: number;
   readonly wallOffsetMs: number;
 }

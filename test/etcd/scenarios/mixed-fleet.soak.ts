@@ -153,6 +153,10 @@ describe('what a mixed fleet is checked for', () => {
     watermark: null,
     state: null,
     lastFailure: null,
+    rest: null,
+    failing: null,
+    tenure: null,
+    suspicion: null,
   };
   const record = { schema: 1, minReader: 1, ...split, by: stamp('a') };
 

@@ -454,6 +454,10 @@ function split(fields: Partial<SplitRecord>): SplitRecord {
     watermark: '5',
     state: null,
     lastFailure: null,
+    rest: null,
+    failing: null,
+    tenure: null,
+    suspicion: null,
     ...fields,
   };
 }
@@ -505,6 +509,7 @@ function presence(instance: string, stamp: Stamp): string {
       maxInFlight: 1,
       parting: false,
       refuses: [],
+      plannerFailed: false,
       version: '1',
       host: 'h',
     },

@@ -4,6 +4,7 @@
  * Revisions count up for ever, so they are not part of it: of a remembered revision only whether its key still stands at it
  * can decide anything, and of a stamp only whose unsettled write it is.
  */
+import type { SplitRecord } from '../../../src/records/records.ts';
 import type { Compare, Entry, EtcdState, Outcome, Txn, Write } from './etcd.ts';
 import {
   type Fleet,
@@ -15,8 +16,14 @@ import {
   type Worker,
 } from './model.ts';
 
-/** What counts up for ever, or decides nothing here. */
-const COUNTED = { epoch: undefined, generation: undefined, lastFailure: undefined };
+/** What counts up for ever, or decides nothing here: time stands still, so a rest may end at any time. */
+const COUNTED = {
+  epoch: undefined,
+  generation: undefined,
+  rest: undefined,
+  failing: undefined,
+  tenure: undefined,
+};
 
 /** A value without what counts up for ever. */
 interface Token {
@@ -33,7 +40,9 @@ function tokenOf(value: object): Token {
   const known = tokensByObject.get(value);
   if (known !== undefined) return known;
   const { epoch } = value as { epoch?: string };
-  const text = JSON.stringify({ ...value, ...COUNTED });
+  const { lastFailure } = value as Partial<SplitRecord>;
+  const failed = lastFailure == null ? null : [lastFailure.epoch === epoch, lastFailure.never];
+  const text = JSON.stringify({ ...value, ...COUNTED, lastFailure: failed });
   let id = idsByText.get(text);
   if (id === undefined) {
     id = idsByText.size;
@@ -151,8 +160,8 @@ class Keying {
       this.#known(keys.lease(split), worker.leases[split]!),
     );
     const index = Object.entries(leading.index).map(
-      ([split, { status, owner, attempts, revision }]) =>
-        `${status}${owner}${attempts}${this.#revision(keys.split(split), revision)}`,
+      ([split, { status, owner, isRefused, revision }]) =>
+        `${status}${owner}${Number(isRefused)}${this.#revision(keys.split(split), revision)}`,
     );
     return [
       `${worker.id}${worker.process}${this.#session(worker.session)}`,

@@ -51,7 +51,6 @@ export interface Setting {
   readonly hasLeaders: boolean;
   /** Handlers complete their splits; otherwise they only hold them. */
   readonly completes: boolean;
-  readonly maxAttempts: number;
   /**
    * Watches are prompt, but for owners whose lease is gone, and so are the answers to what leaders write. Larger worlds
    * are: the smaller ones explore every delay.
@@ -124,7 +123,8 @@ export interface Tenancy {
 export interface Indexed {
   readonly status: SplitStatus;
   readonly owner: string | null;
-  readonly attempts: number;
+  /** Its handler does not want it tried again. */
+  readonly isRefused: boolean;
   readonly revision: number;
 }
 
@@ -173,7 +173,11 @@ export interface Fleet {
 }
 
 export const tenancyChart = new PureChart(tenancyMachine, { split: 's', drainDeadlineMs: 1 });
-export const leaderChart = new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 });
+export const leaderChart = new PureChart(leaderMachine, {
+  instance: 'a',
+  replanIntervalMs: 1,
+  planTimeoutMs: 1,
+});
 
 /** Where something happens. */
 export interface Place {

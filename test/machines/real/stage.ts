@@ -31,13 +31,11 @@ export const SPLIT = 's1' as SplitId;
 export const LEASE_MS = 9_000;
 export const OPERATION_MS = 2_000;
 export const DRAIN_MS = 30_000;
-export const ATTEMPTS_MAX = 3;
 
 const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: LEASE_MS,
   opTimeoutMs: OPERATION_MS,
   drainDeadlineMs: DRAIN_MS,
-  maxAttempts: ATTEMPTS_MAX,
   // Nothing is read again by the way: each path says what is heard and when.
   reconcileIntervalMs: 10_000_000,
   replanIntervalMs: 60_000,

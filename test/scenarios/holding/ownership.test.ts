@@ -93,6 +93,7 @@ describe('a dead worker', () => {
     const a = await startAlone(fleet, 'a', 2);
     await fleet.advance(7_000);
     void a.coordinator.commitNow('t0', { watermark: 42, state: 'resume here' });
+    void a.coordinator.commitNow('t1', { watermark: 1 });
     await fleet.advance(100);
     const session = sessionOf(fleet, 'a')!;
     a.crash();
@@ -110,9 +111,9 @@ describe('a dead worker', () => {
     expect(watermark).toBe(42n);
     expect(new TextDecoder().decode(state)).toBe('resume here');
     expect(BigInt(epoch)).toBeGreaterThan(BigInt(a.held.get('t0')!.epoch));
-    expect(b.held.get('t1')).toMatchObject({ watermark: null, state: null });
-    // A death costs each split an attempt (R31).
-    expect([fleet.split('t0')?.attempts, fleet.split('t1')?.attempts]).toEqual([1, 1]);
+    expect(b.held.get('t1')).toMatchObject({ watermark: 1n, state: null });
+    // A death costs no split an attempt (R31, R48).
+    expect([fleet.split('t0')?.attempts, fleet.split('t1')?.attempts]).toEqual([0, 0]);
   });
 });
 
@@ -153,7 +154,7 @@ describe('a restarted worker', () => {
     expect(BigInt(restarted.held.get('m0')!.epoch)).toBeGreaterThan(
       BigInt(old.held.get('m0')!.epoch),
     );
-    expect(fleet.split('m0')?.attempts).toBe(1);
+    expect(fleet.split('m0')).toMatchObject({ attempts: 0, suspicion: { deaths: 1 } });
     // What is left of the old process goes now, not after a lease (R13).
     const isGone = (): boolean => !fleet.store.liveSessions.includes(oldSession);
     await fleet.until('the old session is closed', isGone, LEASE_MS / 3);
@@ -165,6 +166,8 @@ describe('a restarted worker', () => {
   test('a restarted worker - ends the session of the process before it also when it saw that one first (R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone(fleet, 'pod-1', 1);
+    void old.coordinator.commitNow('m0', { watermark: 7 });
+    await fleet.advance(100);
     const oldSession = sessionOf(fleet, 'pod-1')!;
     old.crash();
     const restarted = fleet.seam('pod-1');
@@ -257,28 +260,31 @@ describe('a poison split', () => {
   test('a poison split - fails each tenancy until it is quarantined, and the plan stalls', async () => {
     await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 4 } });
     const a = await startAlone(fleet, 'a', 2);
-    void a.coordinator.commitNow('good', { watermark: 5, completed: true });
     const failedAtMs: number[] = [];
+    let progress = 0;
     await fleet.until('quarantined', () => {
+      // The other split goes on all the time: what fails beside it fails by itself.
+      void a.coordinator.commitNow('good', { watermark: (progress += 1) });
       if (a.held.delete('bad')) {
         failedAtMs.push(fleet.clock.nowMs());
         void a.coordinator.fail('bad', 'undecodable descriptor');
       }
       return eventsOf(a, 'quarantined').length > 0;
     });
-    expect(failedAtMs).toHaveLength(4);
-    // Each failure waits longer for the next try (R40).
+    // Each failure waits longer for the next try (R40), until it has failed for four of the longest rests (R28).
     const waitsMs = failedAtMs.slice(1).map((atMs, index) => atMs - failedAtMs[index]!);
-    expect(waitsMs).toEqual([500, 1_000, 2_000].map((ms) => between(ms, ms + 500)));
+    const rests = [500, 1_000, 2_000, 2_000, 2_000, 2_000];
+    expect(waitsMs).toEqual(rests.map((ms) => between(ms, ms + 500)));
     expect(eventsOf(a, 'quarantined')).toEqual([
       {
         type: 'quarantined',
         splitId: 'bad',
-        attempts: 4,
+        attempts: 6,
         reason: 'undecodable descriptor',
         by: 'a',
       },
     ]);
+    void a.coordinator.commitNow('good', { watermark: progress, completed: true });
     await fleet.until('the verdict', () => a.verdict !== null, LEASE_MS);
     expect(a.verdict).toEqual({
       kind: 'stalled',
@@ -288,7 +294,7 @@ describe('a poison split', () => {
     });
     await fleet.advance(3 * LEASE_MS);
     expect(eventsOf(a, 'verdict').map(({ verdict }) => verdict.kind)).toEqual(['stalled']);
-    expect(ownersOf(fleet, 'bad')).toHaveLength(4);
+    expect(ownersOf(fleet, 'bad')).toHaveLength(7);
   });
 
   test('a poison split - stalls the run of every worker when its handler throws each time', async () => {
@@ -305,8 +311,9 @@ describe('a poison split', () => {
     for (const { run } of workers) {
       expect(run.value).toMatchObject({ kind: 'stalled', quarantinedIds: ['bad'] });
     }
-    expect(throws).toBe(3);
-    expect(fleet.split('bad')).toMatchObject({ status: 'quarantined', attempts: 3, owner: null });
+    // Nothing else is left to bear witness: it is given up by time (R28).
+    expect(throws).toBeGreaterThan(3);
+    expect(fleet.split('bad')).toMatchObject({ status: 'quarantined', owner: null });
   });
 });
 

@@ -176,13 +176,13 @@ describe('control keys', () => {
 describe('a requeue', () => {
   /** One worker, and one split that is quarantined. */
   async function withQuarantined(): Promise<SeamWorker> {
-    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']) });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
     const committed = a.coordinator.commitNow('bad', { watermark: 3, state: 'where it stopped' });
     await fleet.advance(10);
     await committed;
-    const failed = a.coordinator.fail('bad', 'broken');
+    const failed = a.coordinator.fail('bad', 'broken', undefined, { never: true });
     await fleet.until('quarantined', () => idsUnder(fleet, 'parked').length === 1);
     await failed;
     return a;
@@ -268,7 +268,6 @@ describe('an operator with a bad connection', () => {
       await startFleet({
         ownStore: true,
         planner: finalPlan(['s0', 's1']),
-        config: { maxAttempts: 1 },
       });
       const a = fleet.seam('a');
       await fleet.until('a leads', () => fleet.leader() === 'a');
@@ -280,21 +279,21 @@ describe('an operator with a bad connection', () => {
       worker.client.cutWatches(1_000);
       // The other one that leads reads late, and so finds nothing changed.
       if (worker !== a) a.client.when('read').delay(500, { times: 1 });
-      await worker.coordinator.fail(split!, 'poison');
-      expect(fleet.split(split!)?.status).toBe('quarantined');
+      void worker.coordinator.fail(split!, 'poison', undefined, { never: true });
+      await fleet.until('set aside', () => fleet.split(split!)?.status === 'quarantined', 2_000);
       await fleet.operator().requeue(split!);
       await fleet.store.compact();
       // The watches come back, and then a tick: long before the leader would look for another owner (R27).
-      await fleet.until('it runs', () => fleet.lease(split!) !== null, LEASE_MS / 2);
+      await fleet.until('it runs', () => fleet.lease(split!) !== null, LEASE_MS);
       expect(fleet.split(split!)).toMatchObject({ status: 'runnable', attempts: 0 });
     },
   );
 
   test('a requeue whose answer is lost - is not done twice (R1, T15)', async () => {
-    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']) });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
-    void a.coordinator.fail('bad', 'broken');
+    void a.coordinator.fail('bad', 'broken', undefined, { never: true });
     await fleet.until('quarantined', () => idsUnder(fleet, 'parked').length === 1);
     const { operator, client } = shakyOperator();
     client.when('transact').loseAfter({ times: 2 });
@@ -309,10 +308,10 @@ describe('an operator with a bad connection', () => {
   });
 
   test('a requeue whose answer is lost until the split runs again - is no error (R1, T15)', async () => {
-    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']) });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
-    void a.coordinator.fail('bad', 'broken');
+    void a.coordinator.fail('bad', 'broken', undefined, { never: true });
     await fleet.until('quarantined', () => idsUnder(fleet, 'parked').length === 1);
     const { operator, client } = shakyOperator();
     client.when('transact').loseAfter({ times: 1, atTimeout: true });

@@ -22,7 +22,7 @@ function completeExcept(seam: SeamWorker, bad: readonly string[]): void {
     if (event.type !== 'gained') return;
     const { id } = event.split;
     const ending = bad.includes(id)
-      ? seam.coordinator.fail(id, 'cannot be read', event.epoch)
+      ? seam.coordinator.fail(id, 'cannot be read', event.epoch, { never: true })
       : seam.coordinator.commit(id, { watermark: 1, completed: true }, event.epoch);
     ending.catch(() => undefined);
   });
@@ -82,7 +82,7 @@ describe('a verdict', () => {
   );
 
   test('one quarantined split of five - is stalled by name on every worker, also after a restart of the fleet', async () => {
-    await startFleet({ planner: finalPlan(ids(5)), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(ids(5)) });
     const workers = threeWorkers(['s3']);
     await fleet.until('the verdict', allHave(workers));
     const stalled: Verdict = {
@@ -130,7 +130,7 @@ describe('a verdict', () => {
 describe('a requeue against a verdict in the making', () => {
   /** One worker that leads, and one quarantined split that ends well the second time. */
   async function judged(delay: (a: SeamWorker) => void): Promise<SeamWorker> {
-    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
+    await startFleet({ planner: finalPlan(['good', 'bad']) });
     const a = fleet.seam('a');
     delay(a);
     const bad = ['bad'];

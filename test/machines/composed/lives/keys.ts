@@ -11,6 +11,7 @@ const COUNTED = {
   generation: undefined,
   session: undefined,
   requeues: undefined,
+  tenure: undefined,
 };
 
 /** A value without what counts up for ever. */

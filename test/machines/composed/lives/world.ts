@@ -21,7 +21,7 @@ const SETTING: LifeSetting = {
   instances: ['a'],
   bounds: {},
   prompt: [],
-  maxAttempts: 9,
+  isOnLastTrial: false,
   denialsEnd: true,
   completes: false,
   without: null,

@@ -8,7 +8,7 @@ import { touches } from '../calls.ts';
 import type { Replace } from '../chart-probe.ts';
 import type { Gate } from '../held-store.ts';
 import { type Part, type Path, say, type World } from './part.ts';
-import { ATTEMPTS_MAX, DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
+import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
 
 /** One split `s1`, another worker that leads and owned it, and the worker that is named for it. */
 class TenancyWorld implements World {
@@ -24,7 +24,7 @@ class TenancyWorld implements World {
   drainedSinceMs: number | null = null;
   deadlineMs = 0;
 
-  constructor(attempts: number, replace: Replace | undefined) {
+  constructor(replace: Replace | undefined) {
     const stage = new Stage({ replace });
     this.stage = stage;
     const { keys, hand } = stage;
@@ -36,7 +36,7 @@ class TenancyWorld implements World {
     hand.lead();
     hand.plan();
     hand.spec(SPLIT);
-    hand.split(SPLIT, { attempts, watermark: '0' });
+    hand.split(SPLIT, { watermark: '0' });
     hand.lease(SPLIT);
     hand.assign(ME, [SPLIT]);
   }
@@ -197,8 +197,6 @@ function isPossibleAtTheEnd(
     );
   }
   switch (event.type) {
-    case 'ending.landed':
-      return event.quarantined === false || ending === 'fail';
     case 'ending.refused':
       // Handed back by a write that may have landed, the split is another's because it did; a complete never is (R4).
       return !snapshot.hasTag('mayHaveLanded') || ending === 'complete';
@@ -283,13 +281,11 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       { reason: 'stopping', atMs: 0 },
     ],
     'assignment.regained': [{ atMs: 0 }],
-    'ending.landed': [{ quarantined: false }, { quarantined: true }],
   },
   isPossible,
 
-  async begin(path: Path, replace) {
-    const isLast = path.some((event) => event.quarantined === true);
-    const world = new TenancyWorld(isLast ? ATTEMPTS_MAX - 1 : 0, replace);
+  async begin(_path: Path, replace) {
+    const world = new TenancyWorld(replace);
     world.stage.start();
     world.claims.shut();
     world.endings.shut();
@@ -445,12 +441,8 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     completed: (world) => ended(world, 'completed'),
     failed: (world) => [
       ...ended(world, 'runnable'),
-      ...say(world.stage.split()?.attempts === 1, 'no attempt was spent'),
+      ...say(world.stage.split()?.failing?.failures === 1, 'no failure is noted'),
       ...say(reasonIsKept(world), 'the reason is not kept'),
-    ],
-    quarantined: (world) => [
-      ...ended(world, 'quarantined'),
-      ...say(world.stage.entry(world.stage.keys.parked(SPLIT)) !== undefined, 'it is not parked'),
     ],
     lostFenced: (world) => [
       ...lost(world, 'fenced'),

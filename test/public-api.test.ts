@@ -102,8 +102,10 @@ function shownFrom(symbols: readonly ts.Symbol[]): Set<string> {
 describe('the package', () => {
   test('leasehold - exports these names and no others', () => {
     expect(namesOf('src/index.ts')).toEqual([
+      'Backoff',
       'Bytes',
       'Clock',
+      'ConfigInput',
       'CoordinationEvent',
       'CoordinatorOptions',
       'Draining',
@@ -111,6 +113,7 @@ describe('the package', () => {
       'ErrorCode',
       'ErrorKind',
       'EventStream',
+      'FailOptions',
       'Grant',
       'Handler',
       'InformationalEvent',
@@ -124,6 +127,7 @@ describe('the package', () => {
       'OperatorOptions',
       'OptionDescription',
       'OwnershipEvent',
+      'ParkedSplit',
       'PlanAnswer',
       'PlanRequest',
       'PlannedSplit',
@@ -131,6 +135,11 @@ describe('the package', () => {
       'Progress',
       'ProgressInput',
       'Random',
+      'ReleaseOptions',
+      'RequeueAllOptions',
+      'RequeueAllResult',
+      'RetryOptions',
+      'RetryPolicy',
       'RevokeReason',
       'Split',
       'SplitCoordinator',
@@ -150,6 +159,8 @@ describe('the package', () => {
       'fatalPlannerError',
       'isLeaseholdError',
       'memoryStore',
+      'neverRetry',
+      'retryLater',
     ]);
     expect(Object.keys(leasehold).sort()).toEqual([
       'ERROR_CODES',
@@ -161,6 +172,8 @@ describe('the package', () => {
       'fatalPlannerError',
       'isLeaseholdError',
       'memoryStore',
+      'neverRetry',
+      'retryLater',
     ]);
   });
 

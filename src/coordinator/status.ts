@@ -71,6 +71,7 @@ export function statusOf(parts: StatusParts): Status {
     lanes: core.batcher.laneStates(),
     refuses: tenancies.refuses(),
     verdict: parts.verdict,
+    crashLoop: tenancies.crashLoop,
     lastError: parts.fatalError ?? leadership.plannerError,
     chartEvents: core.charts.eventCount,
     listenerErrors: core.events.errors,

@@ -28,10 +28,16 @@ import {
   KEY_PREFIXES,
   nestingViolations,
 } from '../records/keys.ts';
-import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/records.ts';
+import {
+  parkedCodec,
+  planCodec,
+  specCodec,
+  type SplitRecord,
+  splitCodec,
+} from '../records/records.ts';
 import { A_STORE } from '../store/a-store.ts';
 import type { Entry, Store, Txn, TxnOutcome } from '../store/port.ts';
-import { readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
+import { readEach, readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
 
 /** As the workers' own. */
 const OP_TIMEOUT_MS_MIN = 50;
@@ -66,6 +72,28 @@ export const OPERATOR_OPTIONS: TableOf<OperatorOptions> = {
   random: { rule: A_RANDOM, defaultText: 'of the host', meaning: 'Draws the nonce of the stamps.' },
 };
 
+/** A split that was set aside. */
+export interface ParkedSplit {
+  readonly splitId: string;
+  /** What it failed with last. */
+  readonly reason: string;
+  /** Failures that counted, or deaths on trial. */
+  readonly attempts: number;
+  /** What set it aside: `never`, `attempts`, `deaths`, `last` or `job`; null when version 0.1.0 did. */
+  readonly rule: string | null;
+}
+
+export interface RequeueAllOptions {
+  /** Which of them; all when absent. */
+  readonly filter?: (split: ParkedSplit) => boolean;
+}
+
+export interface RequeueAllResult {
+  readonly matched: number;
+  /** Fewer than matched when others put some of them back meanwhile. */
+  readonly requeued: number;
+}
+
 /**
  * Acts of an operator. Each resolves when it is durable; repeating one that holds already changes nothing. An act on a job that
  * is not there is refused with `E_JOB_UNKNOWN`, one on an instance that nothing is known of with `E_INSTANCE_UNKNOWN`: a mistyped
@@ -88,6 +116,8 @@ export interface Operator {
    * @throws LeaseholdError `E_SPLIT_UNKNOWN`, `E_SPLIT_NOT_QUARANTINED`, `E_RECORD_CORRUPT`; `E_JOB_UNKNOWN` as every act.
    */
   requeue(splitId: string): Promise<void>;
+  /** The same for all that are set aside, or those that `filter` wants, one after the other; rejects with the first that cannot be put back. */
+  requeueAll(options?: RequeueAllOptions): Promise<RequeueAllResult>;
 }
 
 /** Sends of one write before its outcome is reported as unknown. */
@@ -148,6 +178,41 @@ class StoreOperator implements Operator {
   async undrain(instanceId: string): Promise<void> {
     const instance = instanceIdOf(instanceId);
     await this.#lower(this.#keys.drained(instance), instance);
+  }
+
+  async requeueAll({ filter }: RequeueAllOptions = {}): Promise<RequeueAllResult> {
+    const prefix = `${this.#keys.root}${KEY_PREFIXES.parked}`;
+    const matching: string[] = [];
+    await readEach(
+      this.#store,
+      { prefix },
+      {
+        timeoutMs: this.#timeoutMs,
+        restarted: () => {
+          matching.length = 0;
+        },
+      },
+      (entries) => {
+        for (const { key, value } of entries) {
+          const parked = parkedOf(key.slice(prefix.length), value);
+          if (filter === undefined || filter(parked)) matching.push(parked.splitId);
+        }
+      },
+    );
+    let requeued = 0;
+    for (const splitId of matching) if (await this.#requeuedOne(splitId)) requeued += 1;
+    return { matched: matching.length, requeued };
+  }
+
+  /** False when somebody else has put it back meanwhile. */
+  async #requeuedOne(splitId: string): Promise<boolean> {
+    try {
+      await this.requeue(splitId);
+      return true;
+    } catch (error) {
+      if (isLeaseholdError(error) && error.code === 'E_SPLIT_NOT_QUARANTINED') return false;
+      throw error;
+    }
   }
 
   async requeue(splitId: string): Promise<void> {
@@ -353,4 +418,11 @@ function readOrThrow<T>(
   throw new LeaseholdError('E_RECORD_CORRUPT', `${key} cannot be worked on: ${reason}`, {
     details: { key },
   });
+}
+
+function parkedOf(splitId: string, value: string): ParkedSplit {
+  const decoded = parkedCodec.decode(value);
+  if (decoded.kind !== 'record') return { splitId, reason: 'unknown', attempts: 0, rule: null };
+  const { reason, attempts, rule } = decoded.record;
+  return { splitId, reason, attempts, rule };
 }

@@ -83,6 +83,11 @@ export interface Status {
   }[];
   readonly refuses: readonly string[];
   readonly verdict: Verdict | null;
+  /**
+   * Processes that ended one after the other with the same split in hand, as this one found it; null when it found nothing of
+   * that kind. `lifeMs`: how old the longest-lived of them was when it claimed, and a lease.
+   */
+  readonly crashLoop: { readonly lives: number; readonly lifeMs: number } | null;
   /** The fatal error, or the planner's last one; null when there is none. */
   readonly lastError: string | null;
   /** Events that the charts of this worker have handled. */

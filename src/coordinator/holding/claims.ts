@@ -138,6 +138,13 @@ export class Claims {
     else this.#put(tenancy, session);
   }
 
+  /** True for a split that the leader sets aside, as far as is known here. */
+  isCondemned(tenancy: Tenancy): boolean {
+    const session = this.#core.session.id;
+    if (session === null || !tenancy.known.isKnown || tenancy.known.record === null) return false;
+    return this.#decide(tenancy, session)?.kind === 'condemned';
+  }
+
   /** True when what is known of the split keeps this worker from claiming it: it rests, is a suspect, or is condemned. */
   isKeptOut(tenancy: Tenancy): boolean {
     const session = this.#core.session.id;

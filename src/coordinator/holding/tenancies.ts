@@ -151,6 +151,10 @@ export class Tenancies {
   tick(): void {
     // What is still named may have been put back unheard: set aside and requeued between two looks (R24).
     this.#over.clear();
+    for (const tenancy of this.#bySplit.values()) {
+      const isWaiting = tenancy.chart.isIn('awaiting');
+      if (isWaiting && this.#claims.isCondemned(tenancy)) tenancy.known.outdate();
+    }
     this.#leases.tick(this.#bySplit);
     this.#handlers.tick();
     // Who is named for a split after a longer rest has the word of the leader, and the wall clock (R40).

@@ -9,7 +9,12 @@ import type { Timer } from '../../base/clock.ts';
 import { ABSENT, compareDecimals } from '../../base/decimals.ts';
 import type { InstanceId, SplitId } from '../../base/ids.ts';
 import { assign, type AssignableSplit, currentOwner } from '../../protocol/assign.ts';
-import { isCondemned, isSuspect, suspicionAfterDeath } from '../../protocol/faults/suspicion.ts';
+import {
+  isCondemned,
+  isSuspect,
+  suspicionAfterDeath,
+  trialAgeMs,
+} from '../../protocol/faults/suspicion.ts';
 import { placeSuspects, type SuspectSplit } from '../../protocol/faults/trials.ts';
 import {
   NO_REFUSALS,
@@ -346,8 +351,16 @@ export class Balancing {
     for (const [id, instance] of assignees) {
       const split = term.index.get(id);
       if (split?.status !== 'runnable' || view.leases.has(id)) continue;
-      yield { split: id, instance, isBackingOff: term.index.isResting(split) };
+      const isBackingOff = term.index.isResting(split) || this.#isTooYoung(split, instance);
+      yield { split: id, instance, isBackingOff };
     }
+  }
+
+  /** What this leader may take for a live owner’s split can be a suspect to who is named for it (R48). */
+  #isTooYoung(split: IndexedSplit, instance: InstanceId): boolean {
+    if (split.owner === null) return false;
+    const suspicion = suspicionAfterDeath(split, this.#core.config.leaseDurationMs);
+    return isSuspect(suspicion) && this.#peers.aliveForMs(instance) < trialAgeMs(suspicion);
   }
 
   /** Looks again when time alone changes something next. */

@@ -54,8 +54,10 @@ export function placeSuspects(
     if (placed.has(id)) continue;
     const ageMs = trialAgeMs(suspicion);
     let best: TrialHost | null = null;
+    // With nobody else to try it, who is barred for it may have been too young for it before.
+    const isBarredByAll = hosts.every(({ instance }) => barred.includes(instance));
     for (const host of free.values()) {
-      if (barred.includes(host.instance)) continue;
+      if (!isBarredByAll && barred.includes(host.instance)) continue;
       if (host.aliveForMs < ageMs) dueInMs = Math.min(dueInMs, ageMs - host.aliveForMs);
       else if (best === null || (host.hasRoom && !best.hasRoom)) best = host;
     }

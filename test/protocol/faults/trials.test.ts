@@ -50,7 +50,9 @@ describe('suspects', () => {
       s0: 'b',
     });
     const barred = suspect('s0', { barred: ['a' as InstanceId] });
-    expect(placed([barred], [host('a')])).toEqual({});
+    expect(placed([barred], [host('a'), host('b', { isFree: false })])).toEqual({});
+    expect(placed([barred], [host('a'), host('b')])).toEqual({ s0: 'b' });
+    expect(placed([barred], [host('a')])).toEqual({ s0: 'a' });
   });
 
   test('suspects - no instance ever has two, nor one that it is too young for (R48)', () => {

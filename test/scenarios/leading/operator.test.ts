@@ -226,6 +226,25 @@ describe('a requeue', () => {
   });
 });
 
+describe('a requeue of all', () => {
+  test('a requeue of all - puts back what its filter wants, and leaves the rest set aside (T15)', async () => {
+    await startFleet({ planner: finalPlan(ids(5)) });
+    const a = fleet.seam('a');
+    await fleet.until('all held', () => a.held.size === 5);
+    for (const id of ids(4)) {
+      const reason = id < 's2' ? 'the table was away' : 'cannot be read';
+      void a.coordinator.fail(id, reason, undefined, { never: true });
+    }
+    await fleet.until('set aside', () => idsUnder(fleet, 'parked').length === 4);
+    const away = await fleet.operator().requeueAll({ filter: ({ reason }) => /away/.test(reason) });
+    expect(away).toEqual({ matched: 2, requeued: 2 });
+    expect(idsUnder(fleet, 'parked')).toEqual(['s2', 's3']);
+    await fleet.until('they run', () => fleet.leasesOf('a').length === 3, LEASE_MS);
+    expect(await fleet.operator().requeueAll()).toEqual({ matched: 2, requeued: 2 });
+    expect(idsUnder(fleet, 'parked')).toEqual([]);
+  });
+});
+
 describe('an operator with a bad connection', () => {
   test.each([1, 3])(
     'acts whose answers are lost %i times - happen exactly once (R1)',

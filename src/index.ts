@@ -46,13 +46,7 @@ export type { Draining } from './driver/draining.ts';
 export type { Grant } from './driver/grant.ts';
 export { neverRetry, retryLater } from './driver/retry-errors.ts';
 export { createWorker, type Handler, type Worker, type WorkerOptions } from './driver/worker.ts';
-export {
-  createOperator,
-  type Operator,
-  type OperatorOptions,
-  type ParkedSplit,
-  type RequeueAllOptions,
-  type RequeueAllResult,
-} from './operator/operator.ts';
+export { createOperator, type Operator, type OperatorOptions } from './operator/operator.ts';
 export { memoryStore, type MemoryStore } from './store/memory.ts';
 export type { Store } from './store/port.ts';
+export type { ParkedSplit, RequeueAllOptions, RequeueAllResult } from './operator/parked.ts';

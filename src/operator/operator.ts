@@ -28,16 +28,11 @@ import {
   KEY_PREFIXES,
   nestingViolations,
 } from '../records/keys.ts';
-import {
-  parkedCodec,
-  planCodec,
-  specCodec,
-  type SplitRecord,
-  splitCodec,
-} from '../records/records.ts';
+import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import { A_STORE } from '../store/a-store.ts';
 import type { Entry, Store, Txn, TxnOutcome } from '../store/port.ts';
 import { readEach, readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
+import { parkedOf, type RequeueAllOptions, type RequeueAllResult } from './parked.ts';
 
 /** As the workers' own. */
 const OP_TIMEOUT_MS_MIN = 50;
@@ -71,28 +66,6 @@ export const OPERATOR_OPTIONS: TableOf<OperatorOptions> = {
   },
   random: { rule: A_RANDOM, defaultText: 'of the host', meaning: 'Draws the nonce of the stamps.' },
 };
-
-/** A split that was set aside. */
-export interface ParkedSplit {
-  readonly splitId: string;
-  /** What it failed with last. */
-  readonly reason: string;
-  /** Failures that counted, or deaths on trial. */
-  readonly attempts: number;
-  /** What set it aside: `never`, `attempts`, `deaths`, `last` or `job`; null when version 0.1.0 did. */
-  readonly rule: string | null;
-}
-
-export interface RequeueAllOptions {
-  /** Which of them; all when absent. */
-  readonly filter?: (split: ParkedSplit) => boolean;
-}
-
-export interface RequeueAllResult {
-  readonly matched: number;
-  /** Fewer than matched when others put some of them back meanwhile. */
-  readonly requeued: number;
-}
 
 /**
  * Acts of an operator. Each resolves when it is durable; repeating one that holds already changes nothing. An act on a job that
@@ -418,11 +391,4 @@ function readOrThrow<T>(
   throw new LeaseholdError('E_RECORD_CORRUPT', `${key} cannot be worked on: ${reason}`, {
     details: { key },
   });
-}
-
-function parkedOf(splitId: string, value: string): ParkedSplit {
-  const decoded = parkedCodec.decode(value);
-  if (decoded.kind !== 'record') return { splitId, reason: 'unknown', attempts: 0, rule: null };
-  const { reason, attempts, rule } = decoded.record;
-  return { splitId, reason, attempts, rule };
 }

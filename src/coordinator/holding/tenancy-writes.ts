@@ -1,5 +1,6 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
-import type { LeaseholdError } from '../../base/errors.ts';
+import { LeaseholdError } from '../../base/errors.ts';
+import type { SplitId } from '../../base/ids.ts';
 import type {
   Ending,
   FailureFacts,
@@ -62,4 +63,27 @@ export interface Wish {
 /** Everybody who waits for a write. */
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
   return (sent.commit ?? sent.ending)?.waiters ?? [];
+}
+
+export const IDLE: Line = { kind: 'idle' };
+export const QUEUED: Line = { kind: 'queued' };
+
+/** The source counts wrongly. */
+export function regressionError(
+  split: SplitId,
+  committed: string | null,
+  given: string | null,
+): LeaseholdError {
+  return new LeaseholdError(
+    'E_WATERMARK_REGRESSION',
+    `split ${split} was committed at watermark ${committed} and may not fall back to ` +
+      `${given}: the source counts wrongly`,
+    {
+      details: {
+        split,
+        committed,
+        given,
+      },
+    },
+  );
 }

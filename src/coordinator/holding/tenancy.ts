@@ -11,7 +11,7 @@ import type {
   TenancyEvent,
 } from '../../../machines/tenancy/tenancy.events.ts';
 import type { Epoch, Revision } from '../../base/decimals.ts';
-import { LeaseholdError } from '../../base/errors.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { isHandedBack, settleConflict } from '../../protocol/settle.ts';
 import {
@@ -32,31 +32,21 @@ import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
+import type { TenancyHooks } from './tenancy-hooks.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
   type EndingWish,
+  IDLE,
   type Line,
+  QUEUED,
+  regressionError,
   type PendingCommit,
   type SentWrite,
   type Waiter,
   waitersOf,
   type Wish,
 } from './tenancy-writes.ts';
-
-const IDLE: Line = { kind: 'idle' };
-const QUEUED: Line = { kind: 'queued' };
-
-/** What a tenancy tells its owner. */
-export interface TenancyHooks {
-  ended(tenancy: Tenancy): void;
-  /** It got further, or to its end. */
-  progressed(tenancy: Tenancy): void;
-  /** It is no suspect any more, though it has not got further. */
-  survived(tenancy: Tenancy): void;
-  /** It is about to fail; true when another split bears witness that this one alone does (R31). */
-  failing(tenancy: Tenancy, sinceMs: number): boolean;
-}
 
 export class Tenancy {
   readonly split: SplitId;
@@ -257,18 +247,7 @@ export class Tenancy {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;
-    return new LeaseholdError(
-      'E_WATERMARK_REGRESSION',
-      `split ${this.split} was committed at watermark ${this.#acceptedWatermark} and may not fall back to ` +
-        `${progress.watermark}: the source counts wrongly`,
-      {
-        details: {
-          split: this.split,
-          committed: this.#acceptedWatermark,
-          given: progress.watermark,
-        },
-      },
-    );
+    return regressionError(this.split, this.#acceptedWatermark, progress.watermark);
   }
 
   /** Sends the next write if none is on its way: the unsent commit first, then the ending. */

@@ -41,7 +41,10 @@ function tokenOf(value: object): Token {
   if (known !== undefined) return known;
   const { epoch } = value as { epoch?: string };
   const { lastFailure } = value as Partial<SplitRecord>;
-  const failed = lastFailure == null ? null : [lastFailure.epoch === epoch, lastFailure.never];
+  const failed =
+    lastFailure === undefined || lastFailure === null
+      ? null
+      : [lastFailure.epoch === epoch, lastFailure.never];
   const text = JSON.stringify({ ...value, ...COUNTED, lastFailure: failed });
   let id = idsByText.get(text);
   if (id === undefined) {

@@ -11,6 +11,7 @@ import { type Random, systemRandom } from '../base/random.ts';
 import { A_RANDOM, AN_ID } from '../base/rules.ts';
 import {
   aNumber,
+  checkTable,
   nearest,
   readTable,
   refuseIfAny,
@@ -32,7 +33,12 @@ import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/r
 import { A_STORE } from '../store/a-store.ts';
 import type { Entry, Store, Txn, TxnOutcome } from '../store/port.ts';
 import { readEach, readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
-import { parkedOf, type RequeueAllOptions, type RequeueAllResult } from './parked.ts';
+import {
+  parkedOf,
+  REQUEUE_ALL_OPTIONS,
+  type RequeueAllOptions,
+  type RequeueAllResult,
+} from './parked.ts';
 
 /** As the workers' own. */
 const OP_TIMEOUT_MS_MIN = 50;
@@ -153,7 +159,9 @@ class StoreOperator implements Operator {
     await this.#lower(this.#keys.drained(instance), instance);
   }
 
-  async requeueAll({ filter }: RequeueAllOptions = {}): Promise<RequeueAllResult> {
+  async requeueAll(options: RequeueAllOptions = {}): Promise<RequeueAllResult> {
+    const { filter } = checkTable(options, REQUEUE_ALL_OPTIONS, 'options of requeueAll');
+    await this.#known(null);
     const prefix = `${this.#keys.root}${KEY_PREFIXES.parked}`;
     const matching: string[] = [];
     await readEach(

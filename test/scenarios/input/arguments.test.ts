@@ -193,6 +193,14 @@ describe('options', () => {
     expect((await refusedFor(() => make(wrong))).sort()).toEqual(Object.keys(wrong).sort());
   });
 
+  test('requeueAll - rejects what is no filter (R56)', async () => {
+    const operator = createOperator({ job: 'job', store });
+    const call = (options: unknown) => () => (operator.requeueAll.bind(operator) as Loose)(options);
+    expect(await refusedFor(call({ filter: 'all' }))).toEqual(['filter']);
+    expect(await refusedFor(call({ fliter: () => true }))).toEqual(['fliter']);
+    expect(await refusedFor(call(null))).toEqual(['options of requeueAll']);
+  });
+
   test('simulate - rejects with all that is wrong, and runs nothing (R56)', async () => {
     const call = (options: unknown) => () => (simulate as Loose)(options);
     expect(await refusedFor(call(undefined))).toEqual(['options']);

@@ -25,7 +25,8 @@ import { storedProgressOf } from './api/bytes.ts';
 import { checkWorkerOptions } from './api/worker-options.ts';
 import { Engine } from './engine.ts';
 import type { Status } from './api/status.ts';
-import type { Ask, Tenancies } from './holding/tenancies.ts';
+import type { Ask } from './holding/requests.ts';
+import type { Tenancies } from './holding/tenancies.ts';
 
 /**
  * The seam: ownership as events, progress as requests. For sources that run their own control loop.
@@ -172,19 +173,23 @@ class Coordinator implements Seam {
   ): Promise<void> {
     if (isLast(progress)) return this.complete(splitId, progress, epoch);
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.commit(ask, storedProgressOf(progress));
+      tenancies.requests.commit(ask, storedProgressOf(progress));
     });
   }
 
   complete(splitId: string, progress: ProgressInput | null, epoch: string): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.complete(ask, progress === null ? null : storedProgressOf(progress));
+      tenancies.requests.complete(ask, progress === null ? null : storedProgressOf(progress));
     });
   }
 
   fail(splitId: string, reason: string, epoch: string, options?: FailOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.fail(ask, reason, checkTable(options ?? {}, FAIL_OPTIONS, 'options of fail'));
+      tenancies.requests.fail(
+        ask,
+        reason,
+        checkTable(options ?? {}, FAIL_OPTIONS, 'options of fail'),
+      );
     });
   }
 
@@ -203,19 +208,19 @@ class Coordinator implements Seam {
   giveUp(splitId: string, epoch: string, options?: ReleaseOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
       const { afterMs } = checkTable(options ?? {}, RELEASE_OPTIONS, 'options of release');
-      tenancies.giveUp(ask, afterMs);
+      tenancies.requests.giveUp(ask, afterMs);
     });
   }
 
   declineRevoke(splitId: string, epoch: string): void {
     this.#tell(epoch, () => {
-      this.#engine.tenancies.tell(splitId as SplitId, epoch, 'drain.declined');
+      this.#engine.tenancies.requests.tell(splitId as SplitId, epoch, 'drain.declined');
     });
   }
 
   resumeIntake(splitId: string, epoch: string): void {
     this.#tell(epoch, () => {
-      this.#engine.tenancies.tell(splitId as SplitId, epoch, 'intake.resumed');
+      this.#engine.tenancies.requests.tell(splitId as SplitId, epoch, 'intake.resumed');
     });
   }
 
@@ -256,7 +261,7 @@ class Coordinator implements Seam {
 
   #released(splitId: string, epoch: string | null): Promise<void> {
     return this.#ask(splitId, epoch, (tenancies, ask) => {
-      tenancies.drained(ask);
+      tenancies.requests.drained(ask);
     });
   }
 

@@ -28,6 +28,7 @@ import {
   type JobKeys,
   KEY_PREFIXES,
   nestingViolations,
+  tracesOf,
 } from '../records/keys.ts';
 import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import { A_STORE } from '../store/a-store.ts';
@@ -330,11 +331,11 @@ class StoreOperator implements Operator {
     const names =
       page.kind === 'page' ? page.entries.map(({ key }) => key.slice(prefix.length)) : [];
     const meant = nearest(instance, names);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
     return new LeaseholdError(
       'E_INSTANCE_UNKNOWN',
-      `job ${this.#job} knows no instance ${instance}: it is not there, has no assignment and is under no control` +
-        (meant === undefined ? '' : `; did you mean ${meant}?`),
-      { details: { job: this.#job, instance, ...(meant === undefined ? {} : { meant }) } },
+      `job ${this.#job} knows no instance ${instance}: neither present, assigned, away nor under control${hint}`,
+      { details: { job: this.#job, instance } },
     );
   }
 
@@ -375,17 +376,6 @@ function checkOptions(given: unknown): OperatorOptions {
   if (job !== undefined) found.push(...nestingViolations(prefix as string, job as string));
   refuseIfAny(found, 'options');
   return values as unknown as OperatorOptions;
-}
-
-/** What an instance leaves in the store: any of it says that the name is not mistyped. */
-function tracesOf(keys: JobKeys, instance: InstanceId): string[] {
-  return [
-    keys.presence(instance),
-    keys.assignment(instance),
-    keys.away(instance),
-    keys.cordoned(instance),
-    keys.drained(instance),
-  ];
 }
 
 function readOrThrow<T>(

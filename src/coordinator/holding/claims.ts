@@ -6,7 +6,6 @@
 import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { hasJustFailed, restEndsAtMs, restOf } from '../../protocol/faults/failures.ts';
-import { crashLoopOf, isSuspect, survivalMs, trialAgeMs } from '../../protocol/faults/suspicion.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -23,13 +22,13 @@ import {
   specCodec,
   type SplitRecord,
   splitCodec,
-  type SuspicionRecord,
 } from '../../records/records.ts';
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 import { keepReading } from '../link/reading.ts';
 import type { Tenancy } from './tenancy.ts';
+import { Trials } from './trials.ts';
 
 /** What claims ask of the map of tenancies. */
 export interface ClaimHooks {
@@ -60,15 +59,18 @@ export class Claims {
   readonly #core: Core;
   readonly #hooks: ClaimHooks;
   #wakeAtMs = Infinity;
-  /** The suspect that was claimed last; it may be over, or cleared. */
-  #tried: Tenancy | null = null;
-  #hasToldWait = false;
-  /** What was found of processes that die again and again; told once. */
-  crashLoop: ReturnType<typeof crashLoopOf> = null;
+  /** Suspects, one at a time (R48). */
+  readonly trials: Trials;
 
   constructor(core: Core, hooks: ClaimHooks) {
     this.#core = core;
     this.#hooks = hooks;
+    this.trials = new Trials(core, {
+      agedMs: hooks.agedMs,
+      wakeIn: (afterMs) => {
+        this.#wakeIn(afterMs);
+      },
+    });
   }
 
   /** Reads what must be read, and sends the claims that lanes are free for. `waiting`: tenancies that await. */
@@ -94,29 +96,6 @@ export class Claims {
       tenancy.send({ type: 'claim.due' });
       lanes -= 1;
     }
-  }
-
-  /** The suspect that this process has, or claims; null when it may take one (R48). */
-  #onTrial(): Tenancy | null {
-    const tenancy = this.#tried;
-    if (tenancy === null) return null;
-    const { chart, known } = tenancy;
-    const isHeld = chart.hasTag('held') && isSuspect(known.record?.suspicion ?? null);
-    if (!isHeld && !chart.isIn('claiming')) this.#tried = null;
-    return this.#tried;
-  }
-
-  /** A suspect that is in hand for longer than what was lost with it has not killed its process (R48). */
-  #tryOut(tenancy: Tenancy, { epoch, suspicion }: SplitRecord): void {
-    if (!isSuspect(suspicion)) return;
-    this.#core.after(survivalMs(suspicion!), () => {
-      if (tenancy.epoch === epoch && !tenancy.chart.hasEnded) tenancy.survived();
-    });
-  }
-
-  /** The split got further, or was cleared; a suspect makes room for the next one by it. */
-  progressed(tenancy: Tenancy): void {
-    if (tenancy === this.#tried && this.#onTrial() === null) this.#core.mailbox.requestDecision();
   }
 
   /**
@@ -170,7 +149,8 @@ export class Claims {
       },
     );
     if (decision.kind !== 'claim') return decision;
-    const isDue = !this.#isResting(tenancy, record) && this.#mayTry(tenancy, decision.suspicion);
+    const isDue =
+      !this.#isResting(tenancy, record) && this.trials.mayTry(tenancy, decision.suspicion);
     return isDue ? decision : null;
   }
 
@@ -190,44 +170,6 @@ export class Claims {
     if (leftMs <= 0) return false;
     this.#wakeIn(leftMs);
     return true;
-  }
-
-  /** A suspect is taken alone, by a process that has outlived what was lost with it (R48). */
-  #mayTry(tenancy: Tenancy, suspicion: SuspicionRecord | null): boolean {
-    this.#tell(tenancy, suspicion);
-    if (!isSuspect(suspicion)) return true;
-    const onTrial = this.#onTrial();
-    if (onTrial !== null && onTrial !== tenancy) return false;
-    const leftMs = trialAgeMs(suspicion!) - this.#hooks.agedMs();
-    if (leftMs <= 0) return true;
-    this.#wakeIn(leftMs);
-    this.#tellWait(tenancy, leftMs);
-    return false;
-  }
-
-  /** What stands still for a while says why, once. */
-  #tellWait({ split }: Tenancy, leftMs: number): void {
-    if (this.#hasToldWait) return;
-    this.#hasToldWait = true;
-    this.#core.log.warn(
-      'splits.suspected',
-      `split ${split} was in the hands of a process that ended without releasing it; what such a process had made no ` +
-        `progress with is taken one at a time, here in ${Math.round(leftMs)} ms, once this process has outlived that one`,
-      { split, waitMs: Math.round(leftMs) },
-    );
-  }
-
-  /** Processes that die again and again are worth a word, whatever they die of. */
-  #tell({ split }: Tenancy, suspicion: SuspicionRecord | null): void {
-    const found = crashLoopOf(suspicion);
-    if (found === null || this.crashLoop !== null) return;
-    this.crashLoop = found;
-    this.#core.log.warn(
-      'process.crashLoop',
-      `${found.lives} processes ended one after the other with split ${split} in hand; find out what they died of: ` +
-        'a split that kills its process is set aside after three trials, a process that dies by itself is not helped by that',
-      { split, ...found },
-    );
   }
 
   /** Makes a decision due; one timer is enough for all that wait. */
@@ -325,7 +267,7 @@ export class Claims {
       suspicion: decision.suspicion,
       agedMs: this.#hooks.agedMs(),
     });
-    if (isSuspect(decision.suspicion)) this.#tried = tenancy;
+    this.trials.claims(tenancy, decision.suspicion);
     const stamp = core.stamp();
     const lease: LeaseRecord = {
       owner: core.me,
@@ -421,7 +363,7 @@ export class Claims {
     if (isOurs && session.isValid()) {
       tenancy.began(sent.record, revision, sent.session, sent.restedMs);
       tenancy.send({ type: 'claim.won' });
-      this.#tryOut(tenancy, sent.record);
+      this.trials.began(tenancy, sent.record);
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);
       tenancy.send({ type: 'claim.lost' });

@@ -4,24 +4,21 @@
  *
  * Rules: R12, R16, R25, R27, R29-R41, R48.
  */
-import type { TenancyEvent, WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
+import type { WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
 import type { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
-import { DELAY_MS_MAX } from '../../base/clock.ts';
-import type { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { longestRestMs } from '../../protocol/faults/failures.ts';
-import type { FailureWish, ProgressChange } from '../../protocol/tenancy-records.ts';
 import type { Change } from '../../store/port.ts';
 import { Claims } from './claims.ts';
 import type { Core } from '../link/core.ts';
-import { fencedError } from '../api/fenced-error.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { checkOwnRecords } from './own-records.ts';
+import { Requests } from './requests.ts';
 import { RunningHandlers } from './running-handlers.ts';
 import { listOf, type StopLists, StopListing } from './stop-lists.ts';
 import { Tenancy } from './tenancy.ts';
 import { provideTenancy } from './tenancy-effects.ts';
-import type { EndingWish, Waiter } from './tenancy-writes.ts';
+import type { Trials } from './trials.ts';
 import { UnclearedEnds } from './uncleared-ends.ts';
 import { Witnesses } from './witnesses.ts';
 
@@ -31,14 +28,6 @@ export interface TenancyHooks {
   readonly mayClaim: () => boolean;
   /** The set of splits this worker cannot take changed (R27). */
   readonly refusesChanged: () => void;
-}
-
-/** A request of the service, and who waits for what becomes of it. */
-export interface Ask {
-  readonly split: SplitId;
-  /** The tenancy meant; null: whichever there is, for who leaves for good. */
-  readonly epoch: string | null;
-  readonly waiter: Waiter;
 }
 
 export class Tenancies {
@@ -53,6 +42,8 @@ export class Tenancies {
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
   readonly #handlers: RunningHandlers;
+  /** What the service asks for. */
+  readonly requests: Requests;
   readonly #witnesses = new Witnesses();
   /** When this process began, or its loop last stalled its session away (R48). */
   #bornAtMs: number;
@@ -65,6 +56,7 @@ export class Tenancies {
     this.#bornAtMs = core.clock.nowMs();
     this.#leases = new LeaseKeeper(core);
     this.#handlers = new RunningHandlers(core, hooks.refusesChanged);
+    this.requests = new Requests(core, (split, epoch) => this.#find(split, epoch));
     this.#claims = new Claims(core, {
       isNoDeath: (split, record) =>
         record.nonce === core.nonce && this.#unclearedEnds.waives(split, record.epoch),
@@ -117,8 +109,8 @@ export class Tenancies {
   }
 
   /** What was found of processes that die again and again; null when nothing was. */
-  get crashLoop(): Claims['crashLoop'] {
-    return this.#claims.crashLoop;
+  get crashLoop(): Trials['crashLoop'] {
+    return this.#claims.trials.crashLoop;
   }
 
   /** Splits this worker cannot take now. */
@@ -228,36 +220,6 @@ export class Tenancies {
     for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
   }
 
-  commit(ask: Ask, progress: ProgressChange): void {
-    const tenancy = this.#meant(ask);
-    if (tenancy !== null) this.#took(tenancy, ask, tenancy.commit(progress, ask.waiter));
-  }
-
-  complete(ask: Ask, progress: ProgressChange | null): void {
-    this.#endBy(ask, { type: 'split.complete' }, { progress });
-  }
-
-  fail(ask: Ask, reason: string, { afterMs, never }: FailureWish = {}): void {
-    this.#endBy(ask, { type: 'split.fail' }, { reason, afterMs: atLeast(afterMs), never });
-  }
-
-  /** Hands a split back that nobody asked for: it rests, for one lease unless said otherwise (R40). */
-  giveUp(ask: Ask, afterMs?: number): void {
-    const { leaseDurationMs } = this.#core.config;
-    const restMs = afterMs ?? (this.#core.isLeaving() ? undefined : leaseDurationMs);
-    this.#endBy(ask, { type: 'split.release' }, { afterMs: atLeast(restMs) });
-  }
-
-  /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
-  drained(ask: Ask): void {
-    this.#endBy(ask, { type: 'drain.finished' });
-  }
-
-  /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
-  tell(split: SplitId, epoch: string, event: 'drain.declined' | 'intake.resumed'): void {
-    this.#find(split, epoch)?.send({ type: event });
-  }
-
   /** Something works on a tenancy: however that ends, the split is not taken again before `handlerEnded` (R27). */
   handlerBegan(split: SplitId, epoch: string): void {
     const tenancy = this.#find(split, epoch);
@@ -318,10 +280,10 @@ export class Tenancies {
       },
       progressed: (further) => {
         this.#witnesses.progressed(split, this.#core.clock.nowMs());
-        this.#claims.progressed(further);
+        this.#claims.trials.progressed(further);
       },
       survived: (cleared) => {
-        this.#claims.progressed(cleared);
+        this.#claims.trials.progressed(cleared);
       },
       failing: (_, sinceMs) => this.#witnesses.failed(split, sinceMs, this.#core.clock.nowMs()),
     });
@@ -373,50 +335,6 @@ export class Tenancies {
     const tenancy = this.#bySplit.get(split);
     return epoch === null || tenancy?.epoch === epoch ? tenancy : undefined;
   }
-
-  /** The tenancy that a request is about; null when it is over, and the request is refused. */
-  #meant({ split, epoch, waiter }: Ask): Tenancy | null {
-    const tenancy = this.#find(split, epoch);
-    if (tenancy === undefined) {
-      waiter.reject(fencedError(split, epoch));
-      return null;
-    }
-    // A blocked loop fires no timers: the deadline is checked at every commit (R10).
-    this.#core.session.isValid();
-    return tenancy;
-  }
-
-  /** Refuses a request that the tenancy did not take; one that breaks the rule of watermarks fails the tenancy (R38). */
-  #took(tenancy: Tenancy, { waiter }: Ask, refusal: LeaseholdError | null): void {
-    if (refusal === null) return;
-    waiter.reject(refusal);
-    if (refusal.code !== 'E_WATERMARK_REGRESSION') return;
-    const { code, message, details } = refusal;
-    this.#core.log.warn('split.faulty', message, { code, ...details });
-    tenancy.fault(message);
-  }
-
-  #endBy(ask: Ask, event: TenancyEvent, wish: EndingWish = {}): void {
-    const tenancy = this.#meant(ask);
-    if (tenancy === null) return;
-    const refusal = tenancy.wish(wish, ask.waiter);
-    this.#took(tenancy, ask, refusal);
-    if (refusal !== null) return;
-    tenancy.send(event);
-    // The drain of a departure is over with the last handler, whenever the last writes are answered (R17).
-    if (this.#core.isLeaving()) this.#core.mailbox.requestDecision();
-    // Asked for from within an event of the tenancy, the chart gets to it right after.
-    queueMicrotask(() => {
-      tenancy.dropWish();
-    });
-  }
-}
-
-/** A rest of nothing would go round at the speed of the store. */
-const REST_MS_MIN = 100;
-
-function atLeast(afterMs: number | undefined): number | undefined {
-  return afterMs === undefined ? undefined : Math.min(DELAY_MS_MAX, Math.max(REST_MS_MIN, afterMs));
 }
 
 /** The split's lease is, or may be, this worker's. */

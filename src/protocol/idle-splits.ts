@@ -9,7 +9,7 @@ import type { AssignableInstance, AssignableSplit } from './assign.ts';
 export interface IdleSplit {
   readonly id: SplitId;
   readonly weight: number;
-  /** Among equal weights the lower goes first: 0 for what has never rested, or when its rest ended. */
+  /** Among equal weights the lower goes first. */
   readonly rank: number;
 }
 

@@ -15,7 +15,7 @@ import {
 } from '../base/shape.ts';
 import type { Planner } from '../coordinator/api/api.ts';
 import { type ConfigInput, readConfig } from '../coordinator/api/config.ts';
-import { drawActs } from './simulation/draw.ts';
+import { drawActs } from './simulation/acts/draw-acts.ts';
 import { configOf } from './simulation/liveness.ts';
 import type { SimulatedHandler } from './simulation/program.ts';
 import { runScenario } from './simulation/runner.ts';
@@ -158,6 +158,8 @@ function scenarioFor(options: SimulationOptions, seed: number): Scenario {
     expiryLagMs: 500,
     workers: Array.from({ length: workers }, (_, index) => ({
       id: `worker-${index}`,
+      embedding: 'run',
+      listeners: 'quiet',
       maxInFlight: config.maxInFlight ?? 8,
       startAtMs: 0,
       clockRate: 1,

@@ -13,6 +13,7 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   core: () => import('./core.ts'),
   etcd: () => import('./etcd.ts'),
   jobs: () => import('./jobs.ts'),
+  outage: () => import('./outage/run.ts'),
   scale: () => import('./scale/run.ts'),
 };
 

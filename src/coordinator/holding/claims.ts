@@ -25,6 +25,7 @@ import {
 } from '../../records/records.ts';
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
+import { Wake } from '../loop/wake.ts';
 import type { Core } from '../link/core.ts';
 import { keepReading } from '../link/reading.ts';
 import type { Tenancy } from './tenancy.ts';
@@ -58,19 +59,15 @@ interface SentClaim {
 export class Claims {
   readonly #core: Core;
   readonly #hooks: ClaimHooks;
-  #wakeAtMs = Infinity;
+  readonly #wake: Wake;
   /** Suspects, one at a time (R48). */
   readonly trials: Trials;
 
   constructor(core: Core, hooks: ClaimHooks) {
     this.#core = core;
     this.#hooks = hooks;
-    this.trials = new Trials(core, {
-      agedMs: hooks.agedMs,
-      wakeIn: (afterMs) => {
-        this.#wakeIn(afterMs);
-      },
-    });
+    this.#wake = new Wake(core);
+    this.trials = new Trials(core, hooks.agedMs, this.#wake);
   }
 
   /** Reads what must be read, and sends the claims that lanes are free for. `waiting`: tenancies that await. */
@@ -168,18 +165,8 @@ export class Claims {
     };
     const leftMs = restEndsAtMs(rest, sight) - nowMs;
     if (leftMs <= 0) return false;
-    this.#wakeIn(leftMs);
+    this.#wake.in(leftMs);
     return true;
-  }
-
-  /** Makes a decision due; one timer is enough for all that wait. */
-  #wakeIn(afterMs: number): void {
-    const atMs = this.#core.clock.nowMs() + afterMs;
-    if (atMs >= this.#wakeAtMs) return;
-    this.#wakeAtMs = atMs;
-    this.#core.after(afterMs, () => {
-      this.#wakeAtMs = Infinity;
-    });
   }
 
   #read(tenancies: readonly Tenancy[]): void {

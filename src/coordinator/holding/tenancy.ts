@@ -149,7 +149,8 @@ export class Tenancy {
   survived(): void {
     if (!this.mayCommit || !isSuspect(this.known.record!.suspicion)) return;
     this.#hasSurvived = true;
-    const { watermark } = this.known.record!;
+    // What was accepted may be on its way: the record is behind it.
+    const watermark = this.#acceptedWatermark;
     this.#pending ??= { progress: { watermark, state: undefined }, waiters: [] };
     this.#pump();
   }

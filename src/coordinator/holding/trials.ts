@@ -2,28 +2,24 @@
 import { crashLoopOf, isSuspect, survivalMs, trialAgeMs } from '../../protocol/faults/suspicion.ts';
 import type { SplitRecord, SuspicionRecord } from '../../records/records.ts';
 import type { Core } from '../link/core.ts';
+import type { Wake } from '../loop/wake.ts';
 import type { Tenancy } from './tenancy.ts';
-
-/** What trials ask of the claims. */
-export interface TrialHooks {
-  /** How long this process has lived, since its loop last stalled its session away. */
-  agedMs(): number;
-  /** Looks again after so long. */
-  wakeIn(afterMs: number): void;
-}
 
 export class Trials {
   readonly #core: Core;
-  readonly #hooks: TrialHooks;
+  /** How long this process has lived, since its loop last stalled its session away. */
+  readonly #agedMs: () => number;
+  readonly #wake: Wake;
   /** The suspect that was claimed last; it may be over, or cleared. */
   #tried: Tenancy | null = null;
   #hasToldWait = false;
   /** What was found of processes that die again and again; told once. */
   crashLoop: ReturnType<typeof crashLoopOf> = null;
 
-  constructor(core: Core, hooks: TrialHooks) {
+  constructor(core: Core, agedMs: () => number, wake: Wake) {
     this.#core = core;
-    this.#hooks = hooks;
+    this.#agedMs = agedMs;
+    this.#wake = wake;
   }
 
   /** A claim is sent. */
@@ -60,9 +56,9 @@ export class Trials {
     if (!isSuspect(suspicion)) return true;
     const onTrial = this.#onTrial();
     if (onTrial !== null && onTrial !== tenancy) return false;
-    const leftMs = trialAgeMs(suspicion!) - this.#hooks.agedMs();
+    const leftMs = trialAgeMs(suspicion!) - this.#agedMs();
     if (leftMs <= 0) return true;
-    this.#hooks.wakeIn(leftMs);
+    this.#wake.in(leftMs);
     this.#tellWait(tenancy, leftMs);
     return false;
   }

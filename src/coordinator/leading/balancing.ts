@@ -200,7 +200,7 @@ export class Balancing {
       idleCount: 0,
     };
     for (const split of found.values()) {
-      const { id, weight, restEndsAtMs: rank } = split;
+      const { id, weight } = split;
       const leaseOwner = view.leases.get(id)?.record.owner ?? null;
       const named = assignees.get(id) ?? null;
       if (leaseOwner !== null && isSuspect(split.suspicion)) engaged.trying.add(leaseOwner);
@@ -215,11 +215,11 @@ export class Balancing {
         id,
         weight,
         owner,
-        rank: Math.ceil(rank),
+        rank: index.rankOf(split),
         ...(names === undefined ? {} : { barred: names }),
       };
       if (leaseOwner === null && index.isResting(split)) {
-        const leftMs = rank - this.#core.clock.nowMs();
+        const leftMs = split.restEndsAtMs - this.#core.clock.nowMs();
         if (named !== null && leftMs <= SHORT_REST_MS) engaged.short.push(one);
         continue;
       }
@@ -368,7 +368,8 @@ export class Balancing {
     this.#stopLooking();
     const nextMs = Math.min(...dueMs.map((due) => due ?? Infinity));
     if (nextMs === Infinity) return;
-    this.#lookTimer = this.#core.after(Math.max(0, nextMs - this.#core.clock.nowMs()), () => {
+    const leftMs = Math.ceil(nextMs - this.#core.clock.nowMs());
+    this.#lookTimer = this.#core.after(Math.max(1, leftMs), () => {
       this.inputsChanged();
     });
   }

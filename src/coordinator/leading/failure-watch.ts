@@ -29,6 +29,8 @@ export class FailureWatch {
   #barred: ReadonlyMap<SplitId, readonly InstanceId[]> = new Map();
   #named: ReadonlyMap<InstanceId, number> = new Map();
   #busy: ReadonlySet<InstanceId> = new Set();
+  #gettingOn: ReadonlySet<InstanceId> = new Set();
+  readonly #completedAtMs = new Map<InstanceId, number>();
 
   constructor(core: Core, peers: Peers, index: SplitIndex) {
     this.#core = core;
@@ -65,6 +67,7 @@ export class FailureWatch {
   ): Shunned {
     this.#named = named;
     this.#busy = new Set([...this.#core.view.leases.values()].map(({ record }) => record.owner));
+    this.#gettingOn = this.#whoGetsOn(members);
     const hosts = members.map((member) => this.#host(member));
     const shunned = this.#shunning.look(hosts, this.#core.clock.nowMs());
     const barred = new Map(refused);
@@ -85,7 +88,9 @@ export class FailureWatch {
     this.#shunning.forget(split);
     if (status !== 'completed' || before?.status !== 'runnable') return;
     this.#completed.add(nowMs);
-    if (before.owner !== null) this.#shunning.worked(before.owner);
+    if (before.owner === null) return;
+    this.#completedAtMs.set(before.owner, nowMs);
+    this.#shunning.worked(before.owner);
   }
 
   #failed(split: SplitId, record: SplitRecord, nowMs: number): void {
@@ -141,7 +146,25 @@ export class FailureWatch {
       isUsable: maxInFlight > 0 && !view.cordoned.has(instance) && !view.drained.has(instance),
       hasRoom: (this.#named.get(instance) ?? 0) < maxInFlight,
       isBusy: this.#busy.has(instance),
+      getsOn: this.#gettingOn.has(instance),
     };
+  }
+
+  /** Instances that have had a split for a lease that has not failed, or have completed one as lately. */
+  #whoGetsOn(members: readonly Member[]): ReadonlySet<InstanceId> {
+    const { clock, config } = this.#core;
+    const sinceMs = clock.nowMs() - config.leaseDurationMs;
+    const there = new Set(members.map(({ instance }) => instance));
+    const gettingOn = new Set<InstanceId>();
+    for (const [instance, atMs] of this.#completedAtMs) {
+      if (!there.has(instance) || atMs < sinceMs) this.#completedAtMs.delete(instance);
+      else gettingOn.add(instance);
+    }
+    for (const { owner, failing, leasedAtMs } of this.#index.owned()) {
+      const isOld = leasedAtMs !== null && leasedAtMs <= sinceMs;
+      if (owner !== null && isOld && failing === null) gettingOn.add(owner);
+    }
+    return gettingOn;
   }
 
   #failingLately(nowMs: number): number {

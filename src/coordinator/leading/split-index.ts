@@ -20,6 +20,7 @@ import {
   restEndsAtMs,
   restOf,
 } from '../../protocol/faults/failures.ts';
+import { manyFail } from '../../protocol/faults/set-aside.ts';
 import { RestingSplits } from '../../protocol/faults/resting-splits.ts';
 import { isSuspect, suspicionAfterDeath } from '../../protocol/faults/suspicion.ts';
 import { type IdleSplit, IdleSplits } from '../../protocol/idle-splits.ts';
@@ -40,8 +41,12 @@ export interface IndexedSplit {
   readonly tenure: TenureRecord | null;
   /** Its handler does not want it tried again: the leader sets it aside. */
   readonly isRefusedForGood: boolean;
+  /** It ended with a failure, and nobody has claimed it since. */
+  readonly hasFailed: boolean;
   /** When its rest ends, or ended; 0 when it has none. */
   restEndsAtMs: number;
+  /** When this leader saw its lease; null when it did not, or when there is none. */
+  leasedAtMs: number | null;
   modRevision: Revision;
   /** When this leader saw the lease go; null when it did not. */
   leaseGoneAtMs: number | null;
@@ -136,6 +141,21 @@ export class SplitIndex {
     return this.#resting.nextEndMs;
   }
 
+  /**
+   * Its turn among splits of one weight: behind those that have waited for their first one, and in the order in which the rests
+   * ended. A split that has failed goes before all of them: behind a long queue nobody would find out what is wrong with it. Not
+   * while many fail: they would leave no place to those that work.
+   */
+  rankOf({ hasFailed, restEndsAtMs }: IndexedSplit): number {
+    if (hasFailed && !this.#doManyFail) return 0;
+    return 1 + Math.ceil(Math.max(0, restEndsAtMs));
+  }
+
+  get #doManyFail(): boolean {
+    const failing = this.#failing.size;
+    return manyFail({ failingLately: failing, workingLately: this.#owned.size });
+  }
+
   /** Splits that have no owner and are tried apart from others (R48). */
   *suspects(): IterableIterator<IndexedSplit> {
     for (const id of this.#suspects) yield this.#splits.get(id)!;
@@ -188,9 +208,11 @@ export class SplitIndex {
       suspicion,
       tenure,
       isRefusedForGood: isRefusedForGood(record),
+      hasFailed: hasJustFailed(record) && !record.lastFailure!.later,
       restEndsAtMs: this.#restEndOf(record, known),
       modRevision,
       leaseGoneAtMs: known?.leaseGoneAtMs ?? null,
+      leasedAtMs: known?.epoch === epoch && owner !== null ? known.leasedAtMs : null,
     };
     this.#splits.set(id, split);
     this.#sort(split);
@@ -206,6 +228,9 @@ export class SplitIndex {
     if (isTakeover && known.nonce !== lease.nonce) {
       known.suspicion = suspicionAfterDeath(known, this.#leaseMs);
     }
+    if (known.leasedAtMs === null || lease.epoch !== known.epoch) {
+      known.leasedAtMs = this.#clock.nowMs();
+    }
     known.restEndsAtMs = 0;
     known.owner = lease.owner;
     known.nonce = lease.nonce;
@@ -217,7 +242,10 @@ export class SplitIndex {
 
   unleased(id: SplitId, nowMs: number): void {
     const known = this.#splits.get(id);
-    if (known !== undefined) known.leaseGoneAtMs = nowMs;
+    if (known !== undefined) {
+      known.leaseGoneAtMs = nowMs;
+      known.leasedAtMs = null;
+    }
     this.version += 1;
   }
 
@@ -269,12 +297,10 @@ export class SplitIndex {
     else this.#suspects.delete(id);
     if (rests) this.#resting.put(id, endsAtMs);
     else this.#resting.remove(id);
-    // Behind those that have waited for their first turn, and in the order in which the rests ended.
-    if (isFree && !rests && !waitsForTrial)
-      this.#idle.put(id, weight, Math.ceil(Math.max(0, endsAtMs)));
-    else this.#idle.remove(id);
     if (isRunnable && split.failing !== null) this.#failing.add(id);
     else this.#failing.delete(id);
+    if (isFree && !rests && !waitsForTrial) this.#idle.put(id, weight, this.rankOf(split));
+    else this.#idle.remove(id);
     if (isFree && split.isRefusedForGood) this.#refusedForGood.add(id);
     else this.#refusedForGood.delete(id);
     if (status === 'quarantined') this.#quarantined.add(id);

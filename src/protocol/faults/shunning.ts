@@ -34,6 +34,8 @@ export interface Host {
   readonly hasRoom: boolean;
   /** It works on some split. */
   readonly isBusy: boolean;
+  /** It has had a split for a while that does not fail, or has completed one lately. */
+  readonly getsOn: boolean;
 }
 
 /** Whom not to name for what, and when to look again. */
@@ -106,10 +108,12 @@ export class Shunning {
     const sound = hosts.filter(
       ({ instance, isUsable }) => isUsable && (this.#hosts.get(instance)?.lonely.size ?? 0) === 0,
     );
+    // Who has nothing to show is no proof: in an outage whoever was just given another chance looks sound.
+    const hasProof = sound.some(({ getsOn }) => getsOn);
     const barred = new Map<SplitId, InstanceId[]>();
     const shunned = new Set<InstanceId>();
     for (const [instance, trouble] of this.#hosts) {
-      if (this.#isShunned(trouble, sound.length > 0, nowMs)) shunned.add(instance);
+      if (this.#isShunned(trouble, hasProof, nowMs)) shunned.add(instance);
       if (sound.some(({ hasRoom }) => hasRoom)) {
         for (const split of trouble.lonely.keys()) add(barred, split, instance);
       }
@@ -136,8 +140,8 @@ export class Shunning {
   }
 
   /** Everything fails there, and elsewhere it does not. */
-  #isShunned(trouble: Trouble, hasSound: boolean, nowMs: number): boolean {
-    if (!hasSound) return false;
+  #isShunned(trouble: Trouble, hasProof: boolean, nowMs: number): boolean {
+    if (!hasProof) return false;
     if (trouble.shunnedUntilMs === null) {
       if (trouble.lonely.size < SICK_SPLITS) return false;
       trouble.shunnedUntilMs = nowMs + Math.min(SHUN_MS_MAX, this.#leaseMs * 2 ** trouble.rounds);

@@ -16,12 +16,23 @@ export interface Promises {
   /** The longest that a stop takes. */
   readonly stopMs: number;
   readonly rebalanceDelayMs: number;
+  /** Nothing is known of any split when absent. */
+  readonly innocents?: Innocents;
+}
+
+/** Splits that do no wrong by themselves. */
+export interface Innocents {
+  /** None of their handlers fails but for a fault that all splits share. */
+  readonly ofFailures: ReadonlySet<string>;
+  /** None of their handlers ends or blocks its process. */
+  readonly ofDeaths: ReadonlySet<string>;
 }
 
 /** A process as its time line shows it. */
 export interface ProcessState {
   readonly instance: string;
   readonly nonce: string;
+  readonly isHeedless: boolean;
   state: 'running' | 'frozen' | 'dead' | 'gone';
   isLeading: boolean;
   /** Something was taken from it while it led: it need not hear of that before its watches come back. */
@@ -39,6 +50,7 @@ type HappeningOf<Kind extends Happening['kind']> = Extract<Happening, { kind: Ki
 export class ProcessChecker {
   readonly #promises: Promises;
   readonly #processes = new Map<number, ProcessState>();
+  readonly #bornAtMs = new Map<string, number>();
   readonly #verdicts = new Set<string>();
   /** Processes that were denied something before they began. */
   readonly #denied = new Set<number>();
@@ -50,6 +62,11 @@ export class ProcessChecker {
   /** A process that has started. */
   get(process: number): ProcessState {
     return this.#processes.get(process)!;
+  }
+
+  /** When the process of a nonce has started; undefined when it is none of the run. */
+  bornAtMs(nonce: string): number | undefined {
+    return this.#bornAtMs.get(nonce);
   }
 
   /** True when nothing has kept a process from knowing what it holds, for long enough before `sinceMs`. */
@@ -116,7 +133,8 @@ export class ProcessChecker {
     }
   }
 
-  #started({ process, instance, nonce }: HappeningOf<'started'>): void {
+  #started({ process, atMs, ...who }: HappeningOf<'started'>): void {
+    const { instance, nonce, isHeedless = false } = who;
     let hasTwin = false;
     for (const other of this.#processes.values()) {
       const isAlive = other.state === 'running' || other.state === 'frozen';
@@ -125,9 +143,11 @@ export class ProcessChecker {
       hasTwin = true;
       other.hasTwin = true;
     }
+    this.#bornAtMs.set(nonce, atMs);
     this.#processes.set(process, {
       instance,
       nonce,
+      isHeedless,
       state: 'running',
       isLeading: false,
       isRobbedLeader: false,

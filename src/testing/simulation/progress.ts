@@ -3,10 +3,10 @@
  * says why not, and each split is worked on, or there is a reason that will pass.
  */
 import type { Status } from '../../coordinator/api/status.ts';
-import { isSuspect } from '../../protocol/faults/suspicion.ts';
+import { isSuspect, PROBATION_MS } from '../../protocol/faults/suspicion.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
 import { leaseCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
-import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';
+import { configOf, relapsed, STARTUP_BACKOFF_MS } from './liveness.ts';
 import type { SimulationViolation } from './violation.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 import type { World } from './world.ts';
@@ -31,6 +31,8 @@ export class Progress {
   readonly #outSinceMs = new Map<SimulatedProcess, number>();
   /** Since when a split has not been worked on, for no reason. */
   readonly #idleSinceMs = new Map<string, number>();
+  /** The epoch of each split at the last look. */
+  readonly #epochs = new Map<string, string>();
   /** The longest that anything has waited so far, as a share of what it may. */
   worst = 0;
 
@@ -97,7 +99,10 @@ export class Progress {
         this.#idleSinceMs.delete(id);
         continue;
       }
-      const isWorkedOn = living.has(owners.get(id) ?? '');
+      // What was given back between two looks was worked on too.
+      const { epoch } = split.record;
+      const isWorkedOn = living.has(owners.get(id) ?? '') || this.#epochs.get(id) !== epoch;
+      this.#epochs.set(id, epoch);
       if (isWorkedOn || hasReason(id, { present, free })) {
         this.#idleSinceMs.set(id, nowMs);
         continue;
@@ -122,7 +127,8 @@ export class Progress {
     const { scenario } = this.#world;
     const { rebalanceDelayMs, opTimeoutMs } = configOf(scenario);
     const leaseMs = this.#leaseMs + scenario.expiryLagMs;
-    const trialsMs = suspects === 0 ? 0 : (4 + 2 * suspects) * leaseMs;
+    const trialsMs =
+      suspects === 0 ? 0 : (4 + 2 * suspects) * leaseMs + relapsed(this.#world) * PROBATION_MS;
     const restMs = rest?.ms ?? 0;
     return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs + trialsMs + restMs) * CLOCK_SLACK;
   }

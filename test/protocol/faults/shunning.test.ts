@@ -8,6 +8,7 @@ const host = (name: string, fields: Partial<Host> = {}): Host => ({
   isUsable: true,
   hasRoom: true,
   isBusy: true,
+  getsOn: true,
   ...fields,
 });
 const failure = (split: string, instance: string, fields: object = {}) => ({
@@ -109,6 +110,14 @@ describe('an instance where everything fails', () => {
     sicken(shunning, 0);
     shunning.failed(failure('s7', 'b'), 0);
     expect(plain(shunning.look(hosts, 1)).instances).toEqual([]);
+  });
+
+  test('an instance that was given another chance - is no proof that an outage is over (R49)', () => {
+    const shunning = new Shunning(LEASE_MS);
+    sicken(shunning, 0);
+    const idle = [host('a'), host('b', { getsOn: false })];
+    expect(plain(shunning.look(idle, 1)).instances).toEqual([]);
+    expect(plain(shunning.look(hosts, 2)).instances).toEqual(['a']);
   });
 
   test('an instance that left - is forgotten (R49)', () => {

@@ -1,9 +1,9 @@
 /** What somebody does to the keys and sessions of a process, by hand. */
-import type { SessionId } from '../../base/ids.ts';
-import type { Entry } from '../../store/port.ts';
-import type { ActOf } from './scenario.ts';
-import type { SimulatedProcess } from './simulated-process.ts';
-import type { World } from './world.ts';
+import type { SessionId } from '../../../base/ids.ts';
+import type { Entry } from '../../../store/port.ts';
+import type { ActOf } from '../scenario.ts';
+import type { SimulatedProcess } from '../simulated-process.ts';
+import type { World } from '../world.ts';
 
 /** A session of a process ends in the store, as if its time were up. */
 export function revokeSession(

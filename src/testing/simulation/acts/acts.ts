@@ -11,9 +11,9 @@ import {
 } from './acts-on-calls.ts';
 import { deleteKey, revokeSession, rewrite, sessionOf } from './acts-on-keys.ts';
 import { outage } from './acts-on-store.ts';
-import type { Act, ActOf } from './scenario.ts';
-import type { SimulatedProcess } from './simulated-process.ts';
-import type { World } from './world.ts';
+import type { Act, ActOf } from '../scenario.ts';
+import type { SimulatedProcess } from '../simulated-process.ts';
+import type { World } from '../world.ts';
 
 /** Carries one act out. What strikes nothing is not counted. */
 export function perform(world: World, act: Act): void {
@@ -40,6 +40,11 @@ export function perform(world: World, act: Act): void {
       return;
     case 'outage':
       outage(world, act);
+      return;
+    case 'downstream':
+    case 'sickHost':
+      world.strike(act.do);
+      world.later(act.forMs, world.downstream.begin(act));
       return;
     case 'sessionsApart':
       sessionsApart(world, act);
@@ -79,7 +84,7 @@ export function perform(world: World, act: Act): void {
 
 /** Ends every fault that lasts, and starts every worker that is not there. */
 export function heal(world: World): void {
-  world.isCalm = true;
+  world.calm();
   world.store.freezeExpiry(false);
   for (const kind of ['paused', 'cordoned/', 'drained/']) {
     for (const { key } of world.store.dump(`${world.keys.root}control/${kind}`)) {
@@ -114,6 +119,7 @@ function performOn(
       | 'denied'
       | 'failReads'
       | 'hugeAnswers'
+      | 'sickHost'
     >
   >,
 ): void {
@@ -122,6 +128,9 @@ function performOn(
       process.crash();
       world.strike('crash');
       comeBack(world, process, act.restartAfterMs, act.as);
+      return;
+    case 'crashLoop':
+      crashLoop(world, process, act);
       return;
     case 'stop':
       process.stop();
@@ -166,6 +175,24 @@ function comeBack(
   const { id } = world.scenario.workers[process.slot]!;
   const instance = as === 'same' ? process.instance : `${id}-${world.processes.length}`;
   world.respawn(process, afterMs, instance);
+}
+
+/** One short life after the other. */
+function crashLoop(world: World, process: SimulatedProcess, act: ActOf<'crashLoop'>): void {
+  let livesLeft = act.lives;
+  const die = (one: SimulatedProcess | undefined): void => {
+    if (one === undefined || one.isStopping) return;
+    if (one.state !== 'running' && one.state !== 'frozen') return;
+    one.crash();
+    world.strike('crashLoop');
+    comeBack(world, one, act.restartAfterMs, act.as);
+    livesLeft -= 1;
+    if (livesLeft === 0) return;
+    world.later(act.restartAfterMs + act.lifeMs, () => {
+      die(world.at(act.worker));
+    });
+  };
+  die(process);
 }
 
 function freeze(

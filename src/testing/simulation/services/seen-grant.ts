@@ -1,14 +1,14 @@
 /** The grant that a simulated handler works with. */
-import { quiet } from '../../base/answer.ts';
-import { isLeaseholdError, messageOf } from '../../base/errors.ts';
+import { quiet } from '../../../base/answer.ts';
+import { isLeaseholdError, messageOf } from '../../../base/errors.ts';
 import type {
   FailOptions,
   Progress,
   ProgressInput,
   ReleaseOptions,
-} from '../../coordinator/api/api.ts';
-import type { Grant } from '../../driver/grant.ts';
-import type { Recorder } from '../checks/time-line.ts';
+} from '../../../coordinator/api/api.ts';
+import type { Grant } from '../../../driver/grant.ts';
+import type { Recorder } from '../../checks/time-line.ts';
 
 /** A grant whose every request is on the time line. */
 export class SeenGrant implements Grant {
@@ -20,6 +20,8 @@ export class SeenGrant implements Grant {
   readonly progress: Progress | null;
   readonly lost: AbortSignal;
   readonly draining: Grant['draining'];
+  /** It was ended by its handler, and the end was accepted. */
+  #hasEnded = false;
 
   constructor(grant: Grant, tenancy: number, recorder: Recorder) {
     this.#grant = grant;
@@ -49,7 +51,7 @@ export class SeenGrant implements Grant {
   }
 
   finished(): Promise<void> {
-    return this.#ask('release', undefined, () => this.#grant.finished());
+    return this.#grant.finished();
   }
 
   #ask(
@@ -68,7 +70,7 @@ export class SeenGrant implements Grant {
     const recorder = this.#recorder;
     const tenancy = this.#tenancy;
     const watermark = progress === undefined ? null : String(progress.watermark);
-    const isLate = this.lost.aborted;
+    const isLate = this.lost.aborted || this.#hasEnded;
     recorder.note({ kind: 'asked', tenancy, what, watermark });
     try {
       await ask();
@@ -77,6 +79,7 @@ export class SeenGrant implements Grant {
       recorder.note({ kind: 'refused', tenancy, what, code });
       throw error;
     }
+    if (what !== 'commit') this.#hasEnded = true;
     recorder.note({ kind: 'accepted', tenancy, what, watermark, isLate });
   }
 }

@@ -1,9 +1,9 @@
 /** What operators do to a fleet. */
-import { createOperator } from '../../operator/operator.ts';
-import type { Revision } from '../../base/decimals.ts';
-import type { ActOf } from './scenario.ts';
-import { JOB, PREFIX } from './simulated-process.ts';
-import type { World } from './world.ts';
+import { createOperator } from '../../../operator/operator.ts';
+import type { Revision } from '../../../base/decimals.ts';
+import type { ActOf } from '../scenario.ts';
+import { JOB, PREFIX } from '../simulated-process.ts';
+import type { World } from '../world.ts';
 
 /** Carries out what an operator does. */
 export function operate(world: World, act: ActOf<'pause' | 'cordon' | 'drain' | 'requeue'>): void {

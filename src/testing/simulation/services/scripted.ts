@@ -1,12 +1,13 @@
 /** The planner and the handler of a generated scenario: what they do is in the scenario, split by split. */
-import { fatalPlannerError } from '../../coordinator/api/planner-error.ts';
-import type { PlanAnswer, Planner } from '../../coordinator/api/api.ts';
-import type { Grant } from '../../driver/grant.ts';
-import { neverRetry } from '../../driver/retry-errors.ts';
-import type { Clock } from '../../base/clock.ts';
-import type { HandlerContext, Program } from './program.ts';
-import type { Misdeed, ScenarioSplit } from './scenario.ts';
-import type { World } from './world.ts';
+import { fatalPlannerError } from '../../../coordinator/api/planner-error.ts';
+import type { PlanAnswer, Planner } from '../../../coordinator/api/api.ts';
+import type { Grant } from '../../../driver/grant.ts';
+import { neverRetry } from '../../../driver/retry-errors.ts';
+import type { Clock } from '../../../base/clock.ts';
+import type { HandlerContext, Program } from '../program.ts';
+import type { Misdeed, ScenarioSplit } from '../scenario.ts';
+import { thrown } from './thrown.ts';
+import type { World } from '../world.ts';
 
 /** Steps a calm handler takes before it completes. */
 const CALM_STEP_MS = 20;
@@ -74,6 +75,11 @@ class Script {
     const count = this.#tenancies.get(split.id) ?? 0;
     this.#tenancies.set(split.id, count + 1);
     const work = new Work(grant, context, split);
+    if (this.#isNotReady(split)) {
+      this.#world.strike('not ready');
+      await work.giveUp(split.notReady?.restMs ?? null);
+      return;
+    }
     if (split.poison !== 'none') await this.#poison(work);
     const misdeed = split.misdeeds[count];
     for (let step = 0; !grant.lost.aborted; step += 1) {
@@ -91,14 +97,20 @@ class Script {
     }
   }
 
+  #isNotReady({ notReady }: ScenarioSplit): boolean {
+    return notReady !== null && this.#world.calmForMs < notReady.untilMs;
+  }
+
   /** One step of the work, and the hand-over when it is asked for. True when the tenancy is over with it. */
   async #step(work: Work): Promise<boolean> {
     const { grant, context, split } = work;
     const { isCalm } = this.#world;
+    context.reach();
     await context.sleep(isCalm ? CALM_STEP_MS : split.stepMs);
     if (grant.draining.requested && !isCalm) await context.sleep(split.drainMs);
     if (grant.lost.aborted) return true;
     const isAsked = grant.draining.requested;
+    context.reach();
     const isLast = this.#world.isCalm || work.watermark + 1n >= BigInt(split.steps);
     if (isLast && !isAsked) {
       await work.complete();
@@ -108,14 +120,22 @@ class Script {
     return isAsked;
   }
 
-  async #poison(work: Work): Promise<never> {
+  /** Returns only where it does no harm any more: in the calm nothing dies of memory that runs out. */
+  async #poison(work: Work): Promise<void> {
     const { context, split } = work;
+    const { isCalm } = this.#world;
+    if (split.poison === 'killsLater' && isCalm) return;
     this.#world.strike(`poison that ${split.poison}`);
+    if (split.poison === 'killsLater') {
+      await context.sleep(split.stepMs);
+      await work.commit();
+      await context.kill();
+    }
     // No progress: it saves no attempt (R31).
     await work.standStill();
-    if (split.poison === 'kills' && !this.#world.isCalm) await context.kill();
+    if (split.poison === 'kills' && !isCalm) await context.kill();
     // In the calm it says what it is: to find out takes other splits that progress, and longer than the calm lasts.
-    throw this.#world.isCalm ? neverRetry('poison') : new Error('poison');
+    throw isCalm ? neverRetry('poison') : new Error('poison');
   }
 
   async #hold(grant: Grant, context: HandlerContext): Promise<void> {
@@ -131,11 +151,19 @@ class Script {
     this.#world.strike(`handler ${misdeed.do}`);
     switch (misdeed.do) {
       case 'throw':
-        throw new Error('the handler threw');
+        throw thrown(misdeed.thrown);
       case 'return':
         return true;
       case 'giveUp':
-        await grant.release();
+        await work.giveUp(misdeed.forMs);
+        return true;
+      case 'failAndLinger':
+        await grant.fail('the handler gave up, and cleans up');
+        await this.#linger(misdeed.forMs, work);
+        return true;
+      case 'giveUpAndLinger':
+        await work.giveUp(null);
+        await this.#linger(misdeed.forMs, work);
         return true;
       case 'stall':
         await context.sleep(misdeed.forMs);
@@ -148,10 +176,19 @@ class Script {
       case 'fallBack':
         await work.fallBack();
         return false;
+      case 'outOfOrder':
+        await work.outOfOrder();
+        return false;
       case 'deaf':
         await this.#beDeaf(misdeed.forMs, work);
         return false;
     }
+  }
+
+  /** Goes on after its own end: what it commits then must be refused. */
+  async #linger(forMs: number, { context, grant, watermark }: Work): Promise<void> {
+    await context.sleep(forMs);
+    await grant.commit({ watermark: watermark + 1n }).catch(() => undefined);
   }
 
   /** Works on whatever it is told: what it commits after the loss must be refused. */
@@ -196,6 +233,21 @@ class Work {
   async fallBack(): Promise<void> {
     if (this.watermark === 0n) return;
     await this.grant.commit({ watermark: this.watermark - 1n }).catch(() => undefined);
+  }
+
+  /** Sends two commits of which the second is the lower one: that must be refused too. */
+  async outOfOrder(): Promise<void> {
+    const before = this.watermark;
+    this.watermark += 2n;
+    await Promise.allSettled([
+      this.grant.commit({ watermark: before + 2n }),
+      this.grant.commit({ watermark: before + 1n }),
+    ]);
+  }
+
+  /** Hands it back unasked. */
+  giveUp(restMs: number | null): Promise<void> {
+    return this.grant.release(restMs === null ? {} : { afterMs: restMs });
   }
 
   #next(): { watermark: bigint; state: string } {

@@ -1,7 +1,7 @@
 /** What happens to the store itself. */
-import type { StoreSnapshot } from '../../store/memory.ts';
-import type { ActOf, Aftermath } from './scenario.ts';
-import type { World } from './world.ts';
+import type { StoreSnapshot } from '../../../store/memory.ts';
+import type { ActOf, Aftermath } from '../scenario.ts';
+import type { World } from '../world.ts';
 
 /** The store is away for everybody, and then it is there again, or another one is. */
 export function outage(world: World, { afterMs, forMs, then, silent }: ActOf<'outage'>): void {

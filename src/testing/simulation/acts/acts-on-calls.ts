@@ -1,16 +1,16 @@
 /** What goes wrong between a process and the store. */
-import type { SessionId } from '../../base/ids.ts';
+import type { SessionId } from '../../../base/ids.ts';
 import {
   type CallKind,
   looksAt,
   type Matcher,
   type StoreCall,
   writesTo,
-} from '../../store/faults.ts';
-import { matches } from '../../store/faults/rules.ts';
-import type { ActOf, CallClass, DeniedClass, ReadClass } from './scenario.ts';
-import type { SimulatedProcess } from './simulated-process.ts';
-import type { World } from './world.ts';
+} from '../../../store/faults.ts';
+import { matches } from '../../../store/faults/rules.ts';
+import type { ActOf, CallClass, DeniedClass, ReadClass } from '../scenario.ts';
+import type { SimulatedProcess } from '../simulated-process.ts';
+import type { World } from '../world.ts';
 
 const CLASSES: Readonly<Record<CallClass, Matcher>> = {
   any: 'any',

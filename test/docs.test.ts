@@ -83,7 +83,7 @@ describe('README', () => {
   test('README - has a table of options that is up to date (npm run docs)', async () => {
     expect(readme).toContain('| `leaseDurationMs`');
     expect(await withOptions(readme)).toBe(readme);
-    const stale = readme.replace('| `leaseDurationMs`', '| `leaseMs`');
+    const stale = readme.replace('\n| `leaseDurationMs`', '\n| `leaseMs`');
     expect(await withOptions(stale)).toBe(readme);
   });
 

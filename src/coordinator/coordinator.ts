@@ -7,7 +7,17 @@ import { isDecimal } from '../base/decimals.ts';
 import { isLeaseholdError, LeaseholdError } from '../base/errors.ts';
 import { describe, type InstanceId, type SplitId, splitIdOf } from '../base/ids.ts';
 import { AN_ID } from '../base/rules.ts';
-import { aFunction, aListOf, checkArgument } from '../base/shape.ts';
+import {
+  aFlag,
+  aFunction,
+  aListOf,
+  aNumber,
+  checkArgument,
+  checkTable,
+  type Field,
+  type TableOf,
+} from '../base/shape.ts';
+import { DELAY_MS_MAX } from '../base/clock.ts';
 import type { FailOptions, ProgressInput, ReleaseOptions, StopReport, Verdict } from './api/api.ts';
 import type { EventListener, EventStream } from './api/events.ts';
 import type { CoordinatorOptions } from './api/options.ts';
@@ -100,6 +110,15 @@ export function createSeam(options: CoordinatorOptions): Seam {
 
 const A_LISTENER = aFunction('(event) => void');
 const SPLIT_IDS = aListOf(AN_ID);
+const AFTER_MS: Field = {
+  rule: aNumber(0, DELAY_MS_MAX, ' ms'),
+  meaning: 'How long nobody takes the split.',
+};
+const RELEASE_OPTIONS: TableOf<ReleaseOptions> = { afterMs: AFTER_MS };
+const FAIL_OPTIONS: TableOf<FailOptions> = {
+  afterMs: AFTER_MS,
+  never: { rule: aFlag(), meaning: 'The split is set aside at once.' },
+};
 
 /** True for progress that ends its split; whatever else is wrong with it is said where it is read. */
 function isLast(progress: unknown): boolean {
@@ -166,7 +185,11 @@ class Coordinator implements Seam {
 
   fail(splitId: string, reason: string, epoch: string, options?: FailOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.requests.fail(ask, reason, options);
+      tenancies.requests.fail(
+        ask,
+        reason,
+        checkTable(options ?? {}, FAIL_OPTIONS, 'options of fail'),
+      );
     });
   }
 
@@ -184,7 +207,8 @@ class Coordinator implements Seam {
 
   giveUp(splitId: string, epoch: string, options?: ReleaseOptions): Promise<void> {
     return this.#request(splitId, epoch, (tenancies, ask) => {
-      tenancies.requests.giveUp(ask, options?.afterMs);
+      const { afterMs } = checkTable(options ?? {}, RELEASE_OPTIONS, 'options of release');
+      tenancies.requests.giveUp(ask, afterMs);
     });
   }
 

@@ -113,9 +113,9 @@ export class OpenGrant implements Grant {
     return this.#ending(this.#coordinator.fail(this.split.id, reason, this.epoch, options));
   }
 
-  release(options: ReleaseOptions = {}): Promise<void> {
+  release(options?: ReleaseOptions): Promise<void> {
     if (this.isLost) return this.#refuse();
-    const isPlain = this.#hasBeenRequested && options.afterMs === undefined;
+    const isPlain = this.#hasBeenRequested && options?.afterMs === undefined;
     const released = isPlain
       ? this.#coordinator.releaseDrained([this.split.id], this.epoch)
       : this.#coordinator.giveUp(this.split.id, this.epoch, options);
@@ -166,7 +166,8 @@ export class OpenGrant implements Grant {
         ended();
       },
       (error: unknown) => {
-        const isBadInput = (error as { code?: string }).code === 'E_PROGRESS_INVALID';
+        const { code = '' } = error as { code?: string };
+        const isBadInput = ['E_PROGRESS_INVALID', 'E_CONFIG_INVALID'].includes(code);
         if (isBadInput && this.#end === 'ended') this.#end = 'open';
         throw error;
       },

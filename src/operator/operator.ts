@@ -11,6 +11,7 @@ import { type Random, systemRandom } from '../base/random.ts';
 import { A_RANDOM, AN_ID } from '../base/rules.ts';
 import {
   aNumber,
+  checkTable,
   nearest,
   readTable,
   refuseIfAny,
@@ -27,12 +28,18 @@ import {
   type JobKeys,
   KEY_PREFIXES,
   nestingViolations,
+  tracesOf,
 } from '../records/keys.ts';
 import { planCodec, specCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import { A_STORE } from '../store/a-store.ts';
 import type { Entry, Store, Txn, TxnOutcome } from '../store/port.ts';
 import { readEach, readKeysInParts, type ReadKeysResult } from '../store/read-all.ts';
-import { parkedOf, type RequeueAllOptions, type RequeueAllResult } from './parked.ts';
+import {
+  parkedOf,
+  REQUEUE_ALL_OPTIONS,
+  type RequeueAllOptions,
+  type RequeueAllResult,
+} from './parked.ts';
 
 /** As the workers' own. */
 const OP_TIMEOUT_MS_MIN = 50;
@@ -153,7 +160,9 @@ class StoreOperator implements Operator {
     await this.#lower(this.#keys.drained(instance), instance);
   }
 
-  async requeueAll({ filter }: RequeueAllOptions = {}): Promise<RequeueAllResult> {
+  async requeueAll(options: RequeueAllOptions = {}): Promise<RequeueAllResult> {
+    const { filter } = checkTable(options, REQUEUE_ALL_OPTIONS, 'options of requeueAll');
+    await this.#known(null);
     const prefix = `${this.#keys.root}${KEY_PREFIXES.parked}`;
     const matching: string[] = [];
     await readEach(
@@ -322,11 +331,11 @@ class StoreOperator implements Operator {
     const names =
       page.kind === 'page' ? page.entries.map(({ key }) => key.slice(prefix.length)) : [];
     const meant = nearest(instance, names);
+    const hint = meant === undefined ? '' : `; did you mean ${meant}?`;
     return new LeaseholdError(
       'E_INSTANCE_UNKNOWN',
-      `job ${this.#job} knows no instance ${instance}: it is not there, has no assignment and is under no control` +
-        (meant === undefined ? '' : `; did you mean ${meant}?`),
-      { details: { job: this.#job, instance, ...(meant === undefined ? {} : { meant }) } },
+      `job ${this.#job} knows no instance ${instance}: neither present, assigned, away nor under control${hint}`,
+      { details: { job: this.#job, instance } },
     );
   }
 
@@ -367,17 +376,6 @@ function checkOptions(given: unknown): OperatorOptions {
   if (job !== undefined) found.push(...nestingViolations(prefix as string, job as string));
   refuseIfAny(found, 'options');
   return values as unknown as OperatorOptions;
-}
-
-/** What an instance leaves in the store: any of it says that the name is not mistyped. */
-function tracesOf(keys: JobKeys, instance: InstanceId): string[] {
-  return [
-    keys.presence(instance),
-    keys.assignment(instance),
-    keys.away(instance),
-    keys.cordoned(instance),
-    keys.drained(instance),
-  ];
 }
 
 function readOrThrow<T>(

@@ -1,4 +1,5 @@
 /** What was set aside, as an operator sees it. */
+import { aFunction, type TableOf } from '../base/shape.ts';
 import { parkedCodec } from '../records/records.ts';
 
 /** A split that was set aside. */
@@ -16,6 +17,11 @@ export interface RequeueAllOptions {
   /** Which of them; all when absent. */
   readonly filter?: (split: ParkedSplit) => boolean;
 }
+
+/** The options of `requeueAll`. */
+export const REQUEUE_ALL_OPTIONS: TableOf<RequeueAllOptions> = {
+  filter: { rule: aFunction('(parked) => boolean'), meaning: 'Which of them are put back.' },
+};
 
 export interface RequeueAllResult {
   readonly matched: number;

@@ -98,6 +98,17 @@ export function jobKeys(prefix: string, job: string): JobKeys {
   };
 }
 
+/** What an instance leaves in the store: any of it says that there is, or was, one of that name. */
+export function tracesOf(keys: JobKeys, instance: InstanceId): string[] {
+  return [
+    keys.presence(instance),
+    keys.assignment(instance),
+    keys.away(instance),
+    keys.cordoned(instance),
+    keys.drained(instance),
+  ];
+}
+
 /** True for the keys that live only as long as a session: presence, leader, leases. */
 export function isEphemeralKey(keys: JobKeys, key: string): boolean {
   return (

@@ -193,6 +193,14 @@ describe('options', () => {
     expect((await refusedFor(() => make(wrong))).sort()).toEqual(Object.keys(wrong).sort());
   });
 
+  test('requeueAll - rejects what is no filter (R56)', async () => {
+    const operator = createOperator({ job: 'job', store });
+    const call = (options: unknown) => () => (operator.requeueAll.bind(operator) as Loose)(options);
+    expect(await refusedFor(call({ filter: 'all' }))).toEqual(['filter']);
+    expect(await refusedFor(call({ fliter: () => true }))).toEqual(['fliter']);
+    expect(await refusedFor(call(null))).toEqual(['options of requeueAll']);
+  });
+
   test('simulate - rejects with all that is wrong, and runs nothing (R56)', async () => {
     const call = (options: unknown) => () => (simulate as Loose)(options);
     expect(await refusedFor(call(undefined))).toEqual(['options']);
@@ -290,6 +298,38 @@ describe('calls', () => {
     },
   );
 
+  test.each([
+    ['a time that is none', { afterMs: Number.NaN }],
+    ['a time below zero', { afterMs: -1 }],
+    ['a text for a time', { afterMs: '5' }],
+    ['a name that is no option', { aftrMs: 5 }],
+    ['a list', []],
+  ])(
+    'a give-back or failure with %s - is refused, and the grant stays open (R56)',
+    async (_, bad) => {
+      await startFleet({ planner });
+      const outcomes: unknown[] = [];
+      const a = fleet.worker('a', async (grant) => {
+        for (const call of [
+          () => grant.release(bad as never),
+          () => grant.fail('x', bad as never),
+        ]) {
+          outcomes.push(
+            await call().then(
+              () => 'accepted',
+              (error: unknown) => (error as { code: string }).code,
+            ),
+          );
+        }
+        await grant.complete();
+      });
+      await fleet.until('the verdict', () => a.run.state === 'resolved', 10_000);
+      expect(outcomes).toEqual(['E_CONFIG_INVALID', 'E_CONFIG_INVALID']);
+      expect(a.run.value).toMatchObject({ kind: 'complete', completed: 1 });
+      expect(fleet.split('s1')).toMatchObject({ lastFailure: null });
+    },
+  );
+
   test('a request on the seam - refuses what names no split, and a list that is none (R56)', async () => {
     await startFleet({ planner });
     const seam: SeamWorker = fleet.seam('a');
@@ -307,11 +347,15 @@ describe('calls', () => {
         await expect(refused).rejects.toMatchObject({ code: 'E_ID_INVALID' });
       }
     }
+    const { store: own, clock, prefix } = fleet;
+    const raw = createCoordinator({ ...good, job: 'other', prefix, store: own, clock });
     for (const list of ['s1', undefined, [7], {}]) {
       const ids = list as string[];
-      await expect(coordinator.releaseDrained(ids, epoch)).rejects.toMatchObject({ kind: 'usage' });
-      await expect(coordinator.release(ids)).rejects.toMatchObject({ kind: 'usage' });
+      await expect(raw.releaseDrained(ids, epoch)).rejects.toMatchObject({ kind: 'usage' });
+      await expect(raw.release(ids)).rejects.toMatchObject({ kind: 'usage' });
     }
+    expect(raw.status().charts.departure).toBe('staying');
+    await raw.stop();
     expect(await refusedFor(() => (coordinator.listen as Loose)('x'))).toEqual(['listener']);
     await fleet.advance(1_000);
     expect(seam.held.size).toBe(1);

@@ -13,7 +13,7 @@ import { jobKeys, KEY_PREFIXES, parseKey } from '../../../src/records/keys.ts';
 import { finalPlan, ids, JOB, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
 
-const ACTS: readonly (readonly [string, (operator: Operator) => Promise<void>])[] = [
+const ACTS: readonly (readonly [string, (operator: Operator) => Promise<unknown>])[] = [
   ['pause', (operator) => operator.pause()],
   ['resume', (operator) => operator.resume()],
   ['cordon', (operator) => operator.cordon('a')],
@@ -21,6 +21,7 @@ const ACTS: readonly (readonly [string, (operator: Operator) => Promise<void>])[
   ['drain', (operator) => operator.drain('a')],
   ['undrain', (operator) => operator.undrain('a')],
   ['requeue', (operator) => operator.requeue('s1')],
+  ['requeueAll', (operator) => operator.requeueAll()],
 ];
 const OF_INSTANCES = ['cordon', 'uncordon', 'drain', 'undrain'] as const;
 

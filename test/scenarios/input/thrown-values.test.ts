@@ -1,4 +1,4 @@
-/** Values thrown of every shape, by handlers and planners: each costs one attempt and is described; every record stays readable. */
+/** Values thrown of every shape, by handlers and planners: each fails its tenancy and is described; every record stays readable. */
 import { describe, expect, test } from '@jest/globals';
 import type { Planner } from '../../../src/index.ts';
 import { finalPlan } from '../../support/fleet.ts';
@@ -43,14 +43,18 @@ const THROWN: readonly (readonly [string, unknown, RegExp])[] = [
 
 describe('a handler that throws', () => {
   test.each(THROWN)(
-    'thrown by a handler - %s: costs one attempt, is described, and is set aside in a record that can be read (R55)',
+    'thrown by a handler - %s: fails the tenancy, is described, and is set aside in a record that can be read (R55)',
     async (_, thrown, words) => {
       await startFleet({ planner: finalPlan(['bad', 'good']), config: { maxAttempts: 2 } });
       const a = fleet.worker('a', async (grant) => {
         if (grant.split.id === 'bad') throw thrown;
         await grant.complete();
       });
-      await fleet.until('one attempt', () => fleet.split('bad')?.attempts === 1, 5_000);
+      await fleet.until(
+        'a failure',
+        () => (fleet.split('bad')?.lastFailure ?? null) !== null,
+        5_000,
+      );
       const { lastFailure } = fleet.split('bad')!;
       expect(lastFailure!.reason).toMatch(words);
       expect(lastFailure!.reason.length).toBeLessThanOrEqual(1_000);
@@ -66,8 +70,8 @@ describe('a handler that throws', () => {
 
   test('a reason - that is no text is described as if it had been thrown (R55)', async () => {
     await startFleet({ planner: finalPlan(['bad']), config: { maxAttempts: 1 } });
-    const a = fleet.worker('a', (grant) => grant.fail(withMessage(['a']) as unknown as string));
-    await fleet.until('the verdict', () => a.run.state === 'resolved', 60_000);
+    fleet.worker('a', (grant) => grant.fail(withMessage(['a']) as unknown as string));
+    await fleet.until('a failure', () => (fleet.split('bad')?.lastFailure ?? null) !== null, 5_000);
     expect(fleet.split('bad')!.lastFailure!.reason).toBe('["a"]');
   });
 });

@@ -52,7 +52,7 @@ export const CHARTS: readonly Chart[] = [
     name: 'leader',
     machine: leaderMachine,
     ignores: leaderIgnores,
-    exampleInput: { instance: 'w1', replanIntervalMs: 60_000 },
+    exampleInput: { instance: 'w1', replanIntervalMs: 60_000, planTimeoutMs: 300_000 },
   },
   {
     name: 'peer',

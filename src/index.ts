@@ -42,7 +42,8 @@ export { createCoordinator, type SplitCoordinator } from './coordinator/coordina
 export type { EventStream } from './coordinator/api/events.ts';
 export { fatalPlannerError } from './coordinator/api/planner-error.ts';
 export type { Status, TenancyStatus } from './coordinator/api/status.ts';
-export type { Draining, Grant } from './driver/grant.ts';
+export type { Draining } from './driver/draining.ts';
+export type { Grant } from './driver/grant.ts';
 export { neverRetry, retryLater } from './driver/retry-errors.ts';
 export { createWorker, type Handler, type Worker, type WorkerOptions } from './driver/worker.ts';
 export { createOperator, type Operator, type OperatorOptions } from './operator/operator.ts';

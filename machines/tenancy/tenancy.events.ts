@@ -37,6 +37,8 @@ export type TenancyEvent =
   | { type: 'split.complete' }
   | { type: 'split.fail' }
   | { type: 'split.release' }
+  /** A commit would have lowered the watermark: the source counts wrongly (R38). */
+  | { type: 'watermark.fell' }
   | { type: 'drain.finished' }
   | { type: 'drain.declined' }
   | { type: 'drain.expired' }

@@ -31,6 +31,11 @@ const forceOut = {
   target: 'closing',
   actions: [endWith('force'), 'loseGrant', noteLoss, 'requestEnding'],
 } as const;
+/** Ended as failed by a rule that its source broke. */
+const failBy = {
+  target: 'closing',
+  actions: [endWith('fail'), 'loseGrant', noteLoss, 'requestEnding'],
+} as const;
 /** Gone without the handler's doing; it is told once, if it was ever told that it had the split. */
 const loseTo = <Target extends string>(target: Target) =>
   ({ target: `#tenancy.${target}`, actions: ['loseGrant', noteLoss] }) as const;
@@ -41,6 +46,7 @@ const endings = {
   'split.complete': closeWith('complete'),
   'split.fail': closeWith('fail'),
   'split.release': closeWith('release'),
+  'watermark.fell': failBy,
 } as const;
 /** What others do to a split that is worked on. */
 const mishaps = {

@@ -1,7 +1,7 @@
 /** Builds what all parts of one worker share from the options a service gave. */
 import { writingMachine } from '../../machines/writing/writing.machine.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import type { LeaseholdError } from '../base/errors.ts';
+import { errorOf, type LeaseholdError, messageOf } from '../base/errors.ts';
 import { type InstanceId, type Nonce, randomId } from '../base/ids.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { systemRandom } from '../base/random.ts';
@@ -66,7 +66,10 @@ export function buildCore(options: CheckedOptions, hooks: CoreHooks): Core {
     hostFacts: (options.host ?? '').slice(0, HOST_CHARACTERS_MAX),
     planner,
     fingerprint,
-    events: new EventSink(),
+    events: new EventSink((error) => {
+      const text = `a listener threw: ${messageOf(error)}; status() counts how often`;
+      log.error('listener.threw', text, { err: errorOf(error) });
+    }),
     stamp: () => {
       writes += 1;
       return { instance: instanceId, nonce, write: writes };

@@ -5,6 +5,7 @@ import type { DepartureEvent } from '../../machines/departure/departure.events.t
 import { departureMachine } from '../../machines/departure/departure.machine.ts';
 import type { LeaseholdError } from '../base/errors.ts';
 import type { StopReport } from './api/api.ts';
+import { StopListing } from './holding/stop-lists.ts';
 import type { Tenancies } from './holding/tenancies.ts';
 import type { Leadership } from './leading/leadership.ts';
 import type { Core } from './link/core.ts';
@@ -118,16 +119,17 @@ export class Departure {
         },
         sayGoodbye: (_) => {
           const { presence, leadership } = this.#parts();
-          void Promise.all([presence.announcement.remove(), leadership.departed()]).then(() => {
+          const said = Promise.all([presence.announcement.remove(), leadership.departed()]);
+          this.#core.mailbox.hear(said, () => {
             this.#post(() => {
               this.#chart.send({ type: 'goodbye.answered', atMs: this.#nowMs });
             });
           });
         },
         closeSessions: (_) => {
-          const { session } = this.#core;
+          const { session, mailbox } = this.#core;
           const { leadership } = this.#parts();
-          void Promise.all([session.close(), leadership.closeSession()]).then(() => {
+          mailbox.hear(Promise.all([session.close(), leadership.closeSession()]), () => {
             this.#post(() => {
               this.#chart.send({ type: 'sessions.closed' });
             });
@@ -151,20 +153,17 @@ export class Departure {
 
   #skip(): void {
     this.#parts().close();
-    this.#resolve({ reason: 'stopped', error: null, released: [], forced: [], unsettled: [] });
+    this.#resolve({ reason: 'stopped', error: null, ...new StopListing().lists() });
   }
 
   #finish(): void {
     const { presence, tenancies, leadership, close } = this.#parts();
     const { reason, error } = this.#why;
     presence.send({ type: 'departure.finished', hasFailed: error !== null });
-    const unsettled = tenancies.close();
     const report: StopReport = {
       reason,
       error: error === null ? null : `${error.code}: ${error.message}`,
-      released: [...tenancies.released].sort(),
-      forced: [...tenancies.forced].sort(),
-      unsettled: [...unsettled].sort(),
+      ...tenancies.close(),
     };
     this.#core.log.info('worker.left', 'has left the fleet', { ...report });
     leadership.close();

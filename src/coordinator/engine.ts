@@ -54,6 +54,7 @@ export class Engine {
         this.#watches.start();
       },
       refuses: () => this.tenancies.refuses(),
+      plannerFailed: () => this.#leadership.plannerRest.isOn,
       moved: () => {
         core.mailbox.requestDecision();
       },
@@ -61,7 +62,12 @@ export class Engine {
     this.#peers = new Peers(core, () => {
       this.#leadership.inputsChanged();
     });
-    this.#leadership = new Leadership(core, this.#peers, { mayStand: () => this.#mayTakePart() });
+    this.#leadership = new Leadership(core, this.#peers, {
+      mayStand: () => this.#mayTakePart(),
+      plannerFailedChanged: () => {
+        this.#presence.outdated();
+      },
+    });
     this.#watches = new JobWatches(core, () => {
       this.#reset();
     });

@@ -55,7 +55,9 @@ export function statusOf(parts: StatusParts): Status {
             sealed: plan.sealed,
             planned: plan.planned,
           },
+    planner: leadership.plannerRun,
     isPaused: view.isPaused,
+    unplaced: leadership.unplaced,
     tenancies: [...tenancies.all()].map((tenancy) => ({
       split: tenancy.split,
       state: tenancy.chart.state,
@@ -72,6 +74,7 @@ export function statusOf(parts: StatusParts): Status {
     crashLoop: tenancies.crashLoop,
     lastError: parts.fatalError ?? leadership.plannerError,
     chartEvents: core.charts.eventCount,
+    listenerErrors: core.events.errors,
     requestsInFlight: core.gate.inFlight,
   };
 }

@@ -3,16 +3,17 @@
  *
  * Stands on the seam (`SplitCoordinator`); rules R27, R33-R37.
  */
-import { errorOf, isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
+import { errorOf, LeaseholdError, messageOf } from '../base/errors.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { aFunction, having, readTable, refuseIfAny, type Violation } from '../base/shape.ts';
 import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/api.ts';
 import type { EventStream } from '../coordinator/api/events.ts';
 import type { CoordinatorOptions } from '../coordinator/api/options.ts';
-import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
+import { createSeam, type Seam } from '../coordinator/coordinator.ts';
 import type { Status } from '../coordinator/api/status.ts';
 import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
 import { type Grant, OpenGrant } from './grant.ts';
+import { GrantQueue } from './grant-queue.ts';
 import { retryWishOf } from './retry-errors.ts';
 
 /** What a worker is made from. */
@@ -36,7 +37,11 @@ export interface Worker extends AsyncDisposable {
   run(handler: Handler, options?: { readonly signal?: AbortSignal }): Promise<Verdict>;
   /**
    * Starts the worker and yields a grant per tenancy, for services that schedule by themselves. Every grant must be
-   * completed, failed or released; at `lost` the work on it must stop by itself. Ends when the worker does.
+   * completed, failed or released; at `lost` the work on it must stop by itself. That the work on a grant is over is said by
+   * `grant.finished()`; a turn of the loop says it by itself when its grant has ended before the turn does.
+   *
+   * Ends with the verdict or when the worker does; leaving the loop, by `break` or a throw, stops the worker. What nobody has taken
+   * when it is asked back, or when the loop ends, is handed back at once.
    */
   grants(): AsyncIterableIterator<Grant>;
   /** What happens, from now on. */
@@ -61,6 +66,15 @@ export function createWorker(options: WorkerOptions): Worker {
   return new DrivenWorker(options);
 }
 
+/** Who takes the grants. */
+interface Taker {
+  take(grant: OpenGrant): void;
+  /** It is asked back, or was lost. */
+  takeBack(grant: OpenGrant): void;
+  /** The work on it is said to be over. */
+  finished(grant: OpenGrant): void;
+}
+
 const A_HANDLER = aFunction('(grant) => Promise<void>');
 const RUN_OPTIONS = {
   signal: {
@@ -79,13 +93,13 @@ function checkRun(handler: unknown, options: unknown): void {
 
 class DrivenWorker implements Worker {
   readonly instanceId: string;
-  readonly #coordinator: SplitCoordinator;
+  readonly #coordinator: Seam;
   readonly #log: WorkerLog;
   readonly #grants = new Map<string, OpenGrant>();
-  #onGrant: ((grant: OpenGrant) => void) | null = null;
+  #taker: Taker | null = null;
 
   constructor(options: WorkerOptions) {
-    this.#coordinator = createCoordinator(options);
+    this.#coordinator = createSeam(options);
     this.instanceId = this.#coordinator.instanceId;
     const { job, logger = SILENT_LOGGER } = options;
     this.#log = workerLog(logger, { job, instanceId: this.instanceId });
@@ -95,8 +109,15 @@ class DrivenWorker implements Worker {
     checkRun(handler, options);
     const { signal } = options;
     signal?.throwIfAborted();
-    this.#start((grant) => {
-      void this.#handle(handler, grant);
+    this.#start({
+      take: (grant) => {
+        this.#handle(handler, grant).catch((error: unknown) => {
+          this.#coordinator.bug(error);
+        });
+      },
+      takeBack: () => undefined,
+      // Its handler may have more to do: its return is what counts.
+      finished: () => undefined,
     });
     const stop = (): void => {
       void this.stop();
@@ -114,15 +135,30 @@ class DrivenWorker implements Worker {
   }
 
   grants(): AsyncIterableIterator<Grant> {
-    const queue = new GrantQueue();
-    this.#start((grant) => {
-      queue.push(grant);
+    const stop = (): void => {
+      void this.stop();
+    };
+    const queue = new GrantQueue(stop);
+    this.#start({
+      take: (grant) => {
+        queue.push(grant);
+      },
+      takeBack: (grant) => {
+        queue.takeBack(grant);
+      },
+      finished: (grant) => {
+        this.#over(grant);
+      },
     });
-    void this.#coordinator
+    const ended = (): void => {
+      queue.end();
+      stop();
+    };
+    this.#coordinator
       .verdict()
-      .catch(() => undefined)
-      .then(() => {
-        queue.end();
+      .then(ended, ended)
+      .catch((error: unknown) => {
+        this.#coordinator.bug(error);
       });
     return queue;
   }
@@ -147,16 +183,20 @@ class DrivenWorker implements Worker {
     await this.stop();
   }
 
-  #start(onGrant: (grant: OpenGrant) => void): void {
-    if (this.#onGrant !== null) {
+  #start(taker: Taker): void {
+    if (this.#taker !== null) {
       throw new LeaseholdError(
         'E_ALREADY_STARTED',
         'run() or grants() was called already; build another worker',
       );
     }
-    this.#onGrant = onGrant;
+    this.#taker = taker;
     this.#coordinator.listen((event) => {
-      this.#on(event);
+      try {
+        this.#on(event);
+      } catch (error) {
+        this.#coordinator.bug(error);
+      }
     });
     this.#coordinator.start();
   }
@@ -164,14 +204,22 @@ class DrivenWorker implements Worker {
   #on(event: CoordinationEvent): void {
     switch (event.type) {
       case 'gained': {
-        const grant = new OpenGrant(this.#coordinator, event);
+        const taker = this.#taker!;
+        const grant = new OpenGrant(this.#coordinator, event, (one) => {
+          taker.finished(one);
+        });
         this.#grants.set(event.split.id, grant);
-        this.#onGrant!(grant);
+        this.#coordinator.handlerBegan(event.split.id, event.epoch);
+        taker.take(grant);
         return;
       }
-      case 'revokeRequested':
-        this.#grantOf(event)?.request(event.reason);
+      case 'revokeRequested': {
+        const grant = this.#grantOf(event);
+        if (grant === undefined) return;
+        grant.request(event.reason);
+        this.#taker?.takeBack(grant);
         return;
+      }
       case 'revokeCancelled': {
         const grant = this.#grantOf(event);
         if (grant === undefined || grant.hasEnded) return;
@@ -182,8 +230,10 @@ class DrivenWorker implements Worker {
       }
       case 'lost': {
         const grant = this.#grantOf(event);
+        if (grant === undefined) return;
         this.#grants.delete(event.splitId);
-        grant?.lose();
+        grant.lose();
+        this.#taker?.takeBack(grant);
         return;
       }
       case 'verdict':
@@ -192,6 +242,9 @@ class DrivenWorker implements Worker {
       case 'leadershipLost':
       case 'sessionLost':
       case 'plannerFailed':
+      case 'plannerLate':
+      case 'unplaced':
+      case 'placed':
         return;
     }
   }
@@ -203,33 +256,34 @@ class DrivenWorker implements Worker {
 
   /** Runs the handler of one tenancy, and ends the tenancy by what came of it (R37). */
   async #handle(handler: Handler, grant: OpenGrant): Promise<void> {
-    const splitId = grant.split.id;
-    const outlives = (): void => {
-      // No new tenancy of the split starts while this handler runs (R27).
-      this.#coordinator.handlerOutlives(splitId);
-    };
-    grant.lost.addEventListener('abort', outlives, { once: true });
-    try {
-      await handler(grant);
-      await this.#returned(grant);
-    } catch (error) {
-      await this.#threw(grant, error);
-    } finally {
-      grant.lost.removeEventListener('abort', outlives);
-      if (grant.isLost) this.#coordinator.handlerEnded(splitId);
-      if (this.#grants.get(splitId) === grant) this.#grants.delete(splitId);
-    }
+    const thrown = await outcomeOf(handler, grant);
+    // From here on nothing works on the split (R27).
+    this.#coordinator.handlerEnded(grant.split.id, grant.epoch);
+    if (thrown === null) await this.#returned(grant);
+    else await this.#threw(grant, thrown.error);
+    this.#forget(grant);
   }
 
   async #returned(grant: OpenGrant): Promise<void> {
-    if (grant.hasEnded) return;
-    if (grant.hasBeenRequested) await grant.release();
-    else {
-      const text =
-        'a handler returned without completing and without having been asked back; the tenancy failed: call complete() when the split is done, release() when it is not';
-      this.#log.warn('handler.returned', text, { split: grant.split.id, epoch: grant.epoch });
-      await grant.fail('returned without completing');
-    }
+    this.#sayUnlessSettled(grant);
+    await grant.settle();
+  }
+
+  #sayUnlessSettled({ hasEnded, hasBeenRequested, split, epoch }: OpenGrant): void {
+    if (hasEnded || hasBeenRequested) return;
+    const text =
+      'a handler returned without completing and without having been asked back; the tenancy failed: call complete() when the split is done, release() when it is not';
+    this.#log.warn('handler.returned', text, { split: split.id, epoch });
+  }
+
+  /** The work on a grant that was taken by hand is over. */
+  #over(grant: OpenGrant): void {
+    this.#coordinator.handlerEnded(grant.split.id, grant.epoch);
+    this.#forget(grant);
+  }
+
+  #forget(grant: OpenGrant): void {
+    if (this.#grants.get(grant.split.id) === grant) this.#grants.delete(grant.split.id);
   }
 
   async #threw(grant: OpenGrant, error: unknown): Promise<void> {
@@ -241,47 +295,17 @@ class DrivenWorker implements Worker {
       return;
     }
     this.#log.warn('handler.threw', `a handler threw; the tenancy failed: ${reason}`, fields);
-    await grant.fail(reason, retryWishOf(error)).catch((refused: unknown) => {
-      // Fenced meanwhile: whoever owns the split now decides.
-      if (!isLeaseholdError(refused)) throw refused;
-    });
+    // Fenced meanwhile: whoever owns the split now decides.
+    await grant.fail(reason, retryWishOf(error)).catch(() => undefined);
   }
 }
 
-/** Grants that wait to be taken: at most as many as the worker may hold. */
-class GrantQueue implements AsyncIterableIterator<Grant> {
-  readonly #queue: Grant[] = [];
-  readonly #readers: ((result: IteratorResult<Grant>) => void)[] = [];
-  #hasEnded = false;
-
-  push(grant: Grant): void {
-    const reader = this.#readers.shift();
-    if (reader === undefined) this.#queue.push(grant);
-    else reader({ done: false, value: grant });
-  }
-
-  end(): void {
-    this.#hasEnded = true;
-    for (const reader of this.#readers.splice(0)) reader({ done: true, value: undefined });
-  }
-
-  next(): Promise<IteratorResult<Grant>> {
-    let grant = this.#queue.shift();
-    // Lost before anybody took it: nothing may be done with it any more.
-    while (grant?.lost.aborted === true) grant = this.#queue.shift();
-    if (grant !== undefined) return Promise.resolve({ done: false, value: grant });
-    if (this.#hasEnded) return Promise.resolve({ done: true, value: undefined });
-    return new Promise((resolve) => {
-      this.#readers.push(resolve);
-    });
-  }
-
-  return(): Promise<IteratorResult<Grant>> {
-    this.end();
-    return Promise.resolve({ done: true, value: undefined });
-  }
-
-  [Symbol.asyncIterator](): this {
-    return this;
+/** Runs the handler; what it threw, whatever that is. */
+async function outcomeOf(handler: Handler, grant: OpenGrant): Promise<{ error: unknown } | null> {
+  try {
+    await handler(grant);
+    return null;
+  } catch (error) {
+    return { error };
   }
 }

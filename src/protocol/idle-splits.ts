@@ -29,6 +29,10 @@ export class IdleSplits {
     return this.#heap.length;
   }
 
+  has(id: SplitId): boolean {
+    return this.#held.has(id);
+  }
+
   /** Adds a split; one that is there with this weight and rank stays where it is. */
   put(id: SplitId, weight: number, rank = 0): void {
     const there = this.#held.get(id);

@@ -34,6 +34,19 @@ export interface Progress {
   readonly state: string | null;
 }
 
+/** What a commit changes. */
+export interface ProgressChange {
+  readonly watermark: string | null;
+  /** As `Progress`; undefined: the stored state stays. */
+  readonly state: string | null | undefined;
+}
+
+/** Newer progress in the place of older; without a word on the state it keeps the older one's. */
+export function merged(older: ProgressChange, newer: ProgressChange): ProgressChange {
+  const { watermark, state } = newer;
+  return { watermark, state: state === undefined ? older.state : state };
+}
+
 /**
  * Below zero when watermark `a` is below `b`, zero when equal, above when above.
  *
@@ -169,6 +182,8 @@ export interface FailureWish {
   readonly afterMs?: number | undefined;
   /** Not again: it is set aside at once. */
   readonly never?: boolean | undefined;
+  /** It broke a rule of commits: that counts, and the progress made before clears nothing (R38). */
+  readonly isFault?: boolean | undefined;
 }
 
 /** What the process of a failed tenancy knows of it. */
@@ -181,6 +196,18 @@ export interface FailureFacts {
   readonly backoff: Backoff;
   /** In [0, 1). */
   readonly random: number;
+  /** What was held against the split when the tenancy began. */
+  readonly startAttempts: number;
+  readonly startFailing: SplitRecord['failing'];
+}
+
+/** What was held against the split before this tenancy, whatever its progress has cleared since. */
+function asItBegan(
+  record: SplitRecord,
+  { startAttempts, startFailing }: FailureFacts,
+): SplitRecord {
+  const attempts = Math.max(record.attempts, startAttempts);
+  return { ...record, attempts, failing: record.failing ?? startFailing };
 }
 
 /** A tenancy that its own handler declared failed (T10). Whether the split is set aside is for the leader (T12). */
@@ -190,16 +217,17 @@ export function failedRecord(
   facts: FailureFacts,
 ): SplitRecord {
   checkRunnable(record, 'fail');
-  const { reason, afterMs, never = false } = failure;
+  const { reason, afterMs, never = false, isFault = false } = failure;
+  const before = isFault ? asItBegan(record, facts) : record;
   const { by, wallMs, backoff, random } = facts;
   const isLater = afterMs !== undefined && !never;
-  const counted = never || (facts.hasWitness && !isLater);
-  const failing = isLater ? record.failing : failingAfter(record, facts);
+  const counted = never || isFault || (facts.hasWitness && !isLater);
+  const failing = isLater ? record.failing : failingAfter(before, facts);
   const restMs = isLater ? afterMs : restAfterFailureMs(failing?.failures ?? 1, backoff, random);
   return {
     ...record,
     owner: null,
-    attempts: record.attempts + (counted ? 1 : 0),
+    attempts: before.attempts + (counted ? 1 : 0),
     lastFailure: {
       reason: shortReason(reason),
       by,
@@ -221,7 +249,7 @@ export function endedRecord(
   record: SplitRecord,
   ending: {
     readonly kind: Ending;
-    readonly progress: Progress | null;
+    readonly progress: ProgressChange | null;
     readonly reason: string;
     readonly wish: FailureWish;
   },
@@ -229,7 +257,11 @@ export function endedRecord(
 ): SplitRecord {
   switch (ending.kind) {
     case 'complete':
-      return completedRecord(record, withState(ending.progress ?? record, record), tenancy);
+      return completedRecord(
+        record,
+        ending.progress === null ? record : withState(ending.progress, record),
+        tenancy,
+      );
     case 'fail':
       return failedRecord(record, { reason: ending.reason, ...ending.wish }, tenancy);
     case 'release': {
@@ -241,10 +273,10 @@ export function endedRecord(
   }
 }
 
-/** Progress without a state keeps the stored one. */
-export function withState(progress: Progress, record: SplitRecord): Progress {
+/** Progress without a word on the state keeps the stored one. */
+export function withState(progress: ProgressChange, record: SplitRecord): Progress {
   const { watermark, state } = progress;
-  return state === null ? { watermark, state: record.state } : progress;
+  return { watermark, state: state === undefined ? record.state : state };
 }
 
 /** A split that died on trial once more, and is claimed by nobody (T12). */

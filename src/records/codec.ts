@@ -37,7 +37,14 @@ export type UnknownFields = Readonly<Record<string, unknown>>;
 export interface RecordBase {
   /** Present only when the record came from a newer writer. */
   readonly unknown?: UnknownFields;
+  /** Fields of which something reads as `unknown`, as they were found: they are written back as they are. */
+  readonly unread?: UnreadFields;
 }
+
+/** What was read of a field, and what stood there. */
+export type UnreadFields = Readonly<
+  Record<string, { readonly read: unknown; readonly found: unknown }>
+>;
 
 /** The result of reading a value. */
 export type Decoded<T> =
@@ -47,8 +54,8 @@ export type Decoded<T> =
   /** Not a record of this kind at all. */
   | { readonly kind: 'junk'; readonly reason: string };
 
-/** Checks and converts one field; returns `BAD` when it breaks its rule. */
-export type Field<T> = (value: unknown) => T | typeof BAD;
+/** Checks and converts one field; returns `BAD` when it breaks its rule, and calls `newer` for what reads as `unknown`. */
+export type Field<T> = (value: unknown, newer: () => void) => T | typeof BAD;
 
 /** A field that breaks its rule. */
 export const BAD = Symbol('bad field');
@@ -69,9 +76,9 @@ export interface Codec<T extends RecordBase> {
 /** Builds the codec of a record from its fields. */
 export function codec<T extends RecordBase>(
   what: string,
-  fields: { readonly [Name in Exclude<keyof T, 'unknown'>]-?: Field<T[Name]> },
+  fields: { readonly [Name in Exclude<keyof T, 'unknown' | 'unread'>]-?: Field<T[Name]> },
 ): Codec<T> {
-  const names = Object.keys(fields) as Exclude<keyof T & string, 'unknown'>[];
+  const names = Object.keys(fields) as Exclude<keyof T & string, 'unknown' | 'unread'>[];
   const known = new Set<string>([...names, 'schema', 'minReader', 'by']);
   // Most fields of a write are those of the write before: checking them again would be most of the cost.
   const lastGood = Object.fromEntries(names.map((name) => [name, BAD])) as Record<string, unknown>;
@@ -82,7 +89,13 @@ export function codec<T extends RecordBase>(
       const out: Record<string, unknown> = { schema: SCHEMA, minReader: SCHEMA };
       for (const name of names) {
         const value = record[name];
-        if (value !== lastGood[name] && fields[name](value) === BAD) {
+        const unread = record.unread?.[name];
+        if (unread !== undefined && unread.read === value) {
+          // What only could not be read stays; what somebody has put in its place since is written.
+          out[name] = unread.found;
+          continue;
+        }
+        if (value !== lastGood[name] && fields[name](value, ignore) === BAD) {
           throw unreadable(`${what}.${name}`, value);
         }
         if (isSmall(value)) lastGood[name] = value;
@@ -109,19 +122,29 @@ export function codec<T extends RecordBase>(
       const stamp = stampOf(raw.by);
       if (stamp === undefined) return junk(`${what} carries no writer stamp: ${describe(text)}`);
       const record: Record<string, unknown> = {};
+      let unread: Record<string, UnreadFields[string]> | undefined;
       for (const name of names) {
-        const value = fields[name](raw[name]);
+        let isNewer = false;
+        const value = fields[name](raw[name], () => {
+          isNewer = true;
+        });
+        if (isNewer) (unread ??= {})[name] = { read: value, found: raw[name] };
         if (value === BAD) return junk(`${what}.${name} is ${describe(raw[name])}`);
         record[name] = value;
       }
       const unknown = unknownFields(raw, known, schema);
       if (unknown !== undefined) record.unknown = unknown;
+      if (unread !== undefined) record.unread = unread;
       return { kind: 'record', record: record as unknown as T, stamp };
     },
   };
 }
 
 const SMALL_CHARACTERS_MAX = 128;
+
+function ignore(): void {
+  // What a newer version knows is written back as it was found; see `unread`.
+}
 
 function isSmall(value: unknown): boolean {
   return typeof value === 'string' ? value.length <= SMALL_CHARACTERS_MAX : Object(value) !== value;
@@ -196,21 +219,21 @@ export function decimal<T extends string>(): Field<T> {
 
 /** Null or what `field` accepts; absent counts as null. */
 export function nullable<T>(field: Field<T>): Field<T | null> {
-  return (value) => (value === null || value === undefined ? null : field(value));
+  return (value, newer) => (value === null || value === undefined ? null : field(value, newer));
 }
 
 /** What `field` accepts; absent, as older versions wrote it, counts as `value`. */
 export function orElse<T>(field: Field<T>, value: T): Field<T> {
-  return (given) => (given === undefined ? value : field(given));
+  return (given, newer) => (given === undefined ? value : field(given, newer));
 }
 
 /** A list of at most `most` items. */
 export function list<T>(field: Field<T>, most: number): Field<readonly T[]> {
-  return (value) => {
+  return (value, newer) => {
     if (!Array.isArray(value) || value.length > most) return BAD;
     const items: T[] = [];
     for (const entry of value) {
-      const item = field(entry);
+      const item = field(entry, newer);
       if (item === BAD) return BAD;
       items.push(item);
     }
@@ -218,11 +241,13 @@ export function list<T>(field: Field<T>, most: number): Field<readonly T[]> {
   };
 }
 
-/** One of the values this version knows; a value of a newer version reads as `'unknown'` and is never written back. */
+/** One of the values this version knows; a value of a newer version reads as `'unknown'`, which is never written back. */
 export function oneOf<T extends string>(...values: readonly T[]): Field<T | 'unknown'> {
-  return (value) => {
+  return (value, newer) => {
     if (typeof value !== 'string') return BAD;
-    return values.includes(value as T) ? (value as T) : 'unknown';
+    if (values.includes(value as T)) return value as T;
+    newer();
+    return 'unknown';
   };
 }
 
@@ -231,11 +256,11 @@ export function object<T extends object>(fields: {
   readonly [Name in keyof T]-?: Field<T[Name]>;
 }): Field<T> {
   const names = Object.keys(fields) as (keyof T & string)[];
-  return (value) => {
+  return (value, newer) => {
     if (typeof value !== 'object' || value === null || Array.isArray(value)) return BAD;
     const out: Record<string, unknown> = { ...value };
     for (const name of names) {
-      const item = fields[name]((value as Record<string, unknown>)[name]);
+      const item = fields[name]((value as Record<string, unknown>)[name], newer);
       if (item === BAD) return BAD;
       out[name] = item;
     }

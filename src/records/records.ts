@@ -194,6 +194,8 @@ export interface PresenceRecord extends RecordBase {
   readonly parting: boolean;
   /** Splits it cannot take now (R27, R40). */
   readonly refuses: readonly SplitId[];
+  /** Its planner has failed, or was waited for in vain: no leader gives way to it for now (R59). */
+  readonly plannerFailed: boolean;
   readonly version: string;
   /** Facts of the host, for operators. */
   readonly host: string;
@@ -215,8 +217,8 @@ const signedDecimal: Field<string> = (value) =>
   typeof value === 'string' && SIGNED.test(value) ? value : BAD;
 const weight: Field<number> = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : BAD;
-const maxInFlight: Field<number> = (value) => {
-  const slots = count(value);
+const maxInFlight: Field<number> = (value, newer) => {
+  const slots = count(value, newer);
   return slots === BAD || slots > MAX_IN_FLIGHT_MAX ? BAD : slots;
 };
 
@@ -309,6 +311,7 @@ export const presenceCodec = codec<PresenceRecord>('presence', {
   maxInFlight,
   parting: flag,
   refuses: list(id<SplitId>(), REFUSED_SPLITS_MAX),
+  plannerFailed: orElse(flag, false),
   version: text,
   host: text,
 });

@@ -36,6 +36,8 @@ const FACTS: FailureFacts = {
   wallMs: 1_000_000,
   backoff: { initialMs: 500, factor: 2, maxMs: 30_000, jitter: 0.2 },
   random: 0.5,
+  startAttempts: 0,
+  startFailing: null,
 };
 const LAST_FAILURE: FailureRecord = {
   reason: 'r',

@@ -17,7 +17,6 @@ import {
   type PlannedSplit,
   type Planner,
   type Random,
-  type SplitCoordinator,
   type Transition,
   type Verdict,
   type Worker,
@@ -38,6 +37,7 @@ import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
 import type { Entry } from '../../src/store/port.ts';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type WorkerClock, workerClock } from '../../src/testing/worker-clock.ts';
+import { TestSeam } from './seam.ts';
 import {
   type Connection,
   memoryWorld,
@@ -99,7 +99,7 @@ export interface HandledWorker extends Surroundings {
 
 /** A worker driven on the seam by the test itself. */
 export interface SeamWorker extends Surroundings {
-  readonly coordinator: SplitCoordinator;
+  readonly coordinator: TestSeam;
   /** Splits held now, by id, as the events told. */
   readonly held: Map<string, { epoch: string; watermark: bigint | null; state: Uint8Array | null }>;
   /** Splits asked back and neither handed back nor lost. */
@@ -201,7 +201,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** Starts a worker on the seam. */
   seam(id: string, setup: WorkerSetup = {}): SeamWorker {
     const around = this.#surroundings(id, setup.store);
-    const coordinator = createCoordinator(this.#options(around, setup));
+    const coordinator = new TestSeam(createCoordinator(this.#options(around, setup)));
     const seam: SeamWorker = {
       ...around,
       coordinator,
@@ -454,6 +454,9 @@ function fold(seam: SeamWorker, event: CoordinationEvent): void {
     case 'leadershipLost':
     case 'sessionLost':
     case 'plannerFailed':
+    case 'plannerLate':
+    case 'unplaced':
+    case 'placed':
       return;
   }
 }

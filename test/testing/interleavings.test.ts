@@ -63,6 +63,8 @@ const OF_TIMERS = new Set([
   'rest.over',
   'balance.due',
   'planner.retry',
+  'planner.late',
+  'planner.overdue',
   'step.retry',
   'rejoin.due',
 ]);

@@ -12,7 +12,7 @@ import { type OptionDescription, OPTIONS } from '../../src/coordinator/api/confi
 import { LOG_EVENTS } from '../../src/coordinator/api/log-events.ts';
 import { WORKER_OPTIONS } from '../../src/coordinator/api/worker-options.ts';
 import { OPERATOR_OPTIONS } from '../../src/operator/operator.ts';
-import { ETCD_OPTIONS } from '../../src/store/etcd/options.ts';
+import { ETCD_OPTIONS } from '../../src/store/etcd/options/options.ts';
 import { FAULTY_OPTIONS } from '../../src/store/faults.ts';
 import { MEMORY_OPTIONS } from '../../src/store/memory/options.ts';
 import { SIMULATION_OPTIONS } from '../../src/testing/simulate.ts';

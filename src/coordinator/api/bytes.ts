@@ -1,7 +1,7 @@
 /** Opaque bytes and watermarks between the service and the records. */
 import { LeaseholdError, messageOf } from '../../base/errors.ts';
 import { describe } from '../../base/ids.ts';
-import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
+import type { ProgressChange } from '../../protocol/tenancy-records.ts';
 import { type SplitRecord, STATE_BYTES_MAX } from '../../records/records.ts';
 import type { Bytes, Progress, ProgressInput } from './api.ts';
 
@@ -37,7 +37,7 @@ export function progressOf(record: SplitRecord): Progress | null {
 }
 
 /** Reads progress handed in, each field once. @throws LeaseholdError `E_PROGRESS_INVALID` naming the value and the rule (R43). */
-export function storedProgressOf(input: ProgressInput): StoredProgress {
+export function storedProgressOf(input: ProgressInput): ProgressChange {
   const read = readProgress(input);
   if (typeof read !== 'string') return read;
   throw new LeaseholdError('E_PROGRESS_INVALID', `progress ${read}`, {
@@ -54,7 +54,7 @@ export function progressProblem(input: unknown): string | undefined {
 }
 
 /** Progress as records keep it; what is wrong with it, in words, when it is none. */
-function readProgress(input: unknown): StoredProgress | string {
+function readProgress(input: unknown): ProgressChange | string {
   try {
     return readFields(input);
   } catch (error) {
@@ -62,7 +62,7 @@ function readProgress(input: unknown): StoredProgress | string {
   }
 }
 
-function readFields(input: unknown): StoredProgress | string {
+function readFields(input: unknown): ProgressChange | string {
   if (typeof input !== 'object' || input === null) {
     return `must be an object with a watermark, got ${describe(input)}`;
   }
@@ -78,7 +78,7 @@ function readFields(input: unknown): StoredProgress | string {
   if (completed !== undefined && typeof completed !== 'boolean') {
     return `completed must be true or false, got ${describe(completed)}`;
   }
-  if (state === undefined || state === null) return { watermark: digits, state: null };
+  if (state === undefined || state === null) return { watermark: digits, state };
   const wrong = bytesProblem(state, STATE_BYTES_MAX);
   return wrong === undefined
     ? { watermark: digits, state: base64OfBytes(state as Bytes) }

@@ -20,6 +20,7 @@ export interface WorkerConfig {
   readonly retry: RetryPolicy;
   readonly maxInFlight: number;
   readonly replanIntervalMs: number;
+  readonly planTimeoutMs: number;
   readonly reconcileIntervalMs: number;
   readonly startupMaxAttempts: number;
   readonly rebalanceDelayMs: number;
@@ -163,6 +164,16 @@ export const OPTIONS: readonly OptionDescription[] = [
     meaning: 'How often the leader asks the planner again while the plan is open.',
   },
   {
+    name: 'planTimeoutMs',
+    defaultText: 'max(300000, leaseDurationMs)',
+    min: 0,
+    max: DELAY_MS_MAX,
+    unit: 'ms',
+    rule: 'at least leaseDurationMs',
+    meaning:
+      'How long a planner may take to answer before its run is aborted and another worker may try; doubles each time in vain.',
+  },
+  {
     name: 'reconcileIntervalMs',
     defaultText: '30000',
     min: 100,
@@ -276,6 +287,7 @@ function withDefaults(given: Usable): WorkerConfig {
     retry,
     maxInFlight: given.maxInFlight ?? 8,
     replanIntervalMs: given.replanIntervalMs ?? Math.max(60_000, leaseDurationMs),
+    planTimeoutMs: given.planTimeoutMs ?? Math.max(300_000, leaseDurationMs),
     reconcileIntervalMs: given.reconcileIntervalMs ?? 30_000,
     startupMaxAttempts: given.startupMaxAttempts ?? 8,
     rebalanceDelayMs: given.rebalanceDelayMs ?? 10_000,
@@ -324,6 +336,13 @@ function relationViolations(config: WorkerConfig, refused: ReadonlySet<string>):
     {
       option: 'replanIntervalMs',
       value: config.replanIntervalMs,
+      least: leaseDurationMs,
+      needs: 'leaseDurationMs',
+      rule: `must be at least leaseDurationMs (${leaseDurationMs})`,
+    },
+    {
+      option: 'planTimeoutMs',
+      value: config.planTimeoutMs,
       least: leaseDurationMs,
       needs: 'leaseDurationMs',
       rule: `must be at least leaseDurationMs (${leaseDurationMs})`,

@@ -34,6 +34,13 @@ export const LOG_EVENTS = {
   'leadership.gained': ['info', 'It leads the job.'],
   'leadership.lost': ['info or warn', 'It leads no more; info when it is leaving in order.'],
   'planner.failed': ['error', 'The planner threw, or its answer breaks the limits.'],
+  'planner.late': ['warn', 'The planner has owed an answer for so long (R58).'],
+  'planner.overdue': ['warn', 'The planner has had its time: its run is aborted (R59).'],
+  'splits.unplaced': [
+    'warn',
+    'Splits have waited a lease for a place that none of them got (R60).',
+  ],
+  'splits.placed': ['info', 'No split waits for that reason any more (R60).'],
   'plan.recreated': ['warn', 'The plan was deleted by somebody; the leader puts it back.'],
   'plan.sealed': ['info', 'Every split of the final plan is stored.'],
   'assignment.published': ['info', 'The leader has divided the work anew.'],
@@ -47,6 +54,16 @@ export const LOG_EVENTS = {
   'split.lost': ['debug', 'A tenancy ended without its handler’s doing; `reason` says why.'],
   'split.forced': ['warn', 'A handler did not hand its split back within `drainDeadlineMs`.'],
   'split.quarantined': ['warn', 'A split is set aside; `reason` is what it failed with last.'],
+  'handler.outlives': [
+    'warn',
+    'Work on a split has gone on for a lease after its tenancy; this process takes it no more until that ends.',
+  ],
+  'listener.threw': [
+    'error',
+    'A listener threw or rejected; counted in `listenerErrors` of the status.',
+  ],
+  'request.refused': ['warn', 'A request was refused as bad input; `code` says how.'],
+  'split.faulty': ['warn', 'A commit below one that was accepted has failed its tenancy.'],
   'splits.suspected': [
     'warn',
     'What processes had in hand that ended is taken one at a time, once this one is old enough; said once.',

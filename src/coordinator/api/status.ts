@@ -1,5 +1,6 @@
 /** What a worker says about itself: JSON. */
 import type { ErrorCode } from '../../base/errors.ts';
+import type { Unplaced } from '../../protocol/unplaced.ts';
 import type { Verdict } from './api.ts';
 
 /** One kind of call that fails now. */
@@ -10,6 +11,16 @@ export interface FailingCalls {
   readonly forMs: number;
   readonly code: ErrorCode;
   readonly message: string;
+}
+
+/** An answer that the planner of a leader owes. */
+export interface PlannerRun {
+  /** `prompt`; `late` once people were told; `overdue` once another worker may try. */
+  readonly state: string;
+  /** For how long it has owed it, in milliseconds. */
+  readonly forMs: number;
+  /** How often it has thrown since. */
+  readonly failures: number;
 }
 
 /** One tenancy in a status. */
@@ -58,7 +69,11 @@ export interface Status {
     readonly sealed: boolean;
     readonly planned: number;
   } | null;
+  /** The answer that the planner of this worker owes; null when it owes none. */
+  readonly planner: PlannerRun | null;
   readonly isPaused: boolean;
+  /** On the leader: splits that can run and nobody is named for, and why; null elsewhere, and before it has decided. */
+  readonly unplaced: Unplaced | null;
   readonly tenancies: readonly TenancyStatus[];
   readonly peers: readonly { readonly instance: string; readonly state: string }[];
   readonly lanes: readonly {
@@ -77,6 +92,8 @@ export interface Status {
   readonly lastError: string | null;
   /** Events that the charts of this worker have handled. */
   readonly chartEvents: number;
+  /** How often a listener has thrown, or rejected. */
+  readonly listenerErrors: number;
   /** Store calls that are not answered yet. */
   readonly requestsInFlight: number;
 }

@@ -10,14 +10,15 @@ import { DELAY_MS_MAX } from '../../base/clock.ts';
 import type { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { longestRestMs } from '../../protocol/faults/failures.ts';
-import type { FailureWish, Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
+import type { FailureWish, ProgressChange } from '../../protocol/tenancy-records.ts';
 import type { Change } from '../../store/port.ts';
 import { Claims } from './claims.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { checkOwnRecords } from './own-records.ts';
-import { RefusedSplits } from './refused-splits.ts';
+import { RunningHandlers } from './running-handlers.ts';
+import { listOf, type StopLists, StopListing } from './stop-lists.ts';
 import { Tenancy } from './tenancy.ts';
 import { provideTenancy } from './tenancy-effects.ts';
 import type { EndingWish, Waiter } from './tenancy-writes.ts';
@@ -35,7 +36,7 @@ export interface TenancyHooks {
 /** A request of the service, and who waits for what becomes of it. */
 export interface Ask {
   readonly split: SplitId;
-  /** The tenancy meant; the present one when null. */
+  /** The tenancy meant; null: whichever there is, for who leaves for good. */
   readonly epoch: string | null;
   readonly waiter: Waiter;
 }
@@ -51,21 +52,19 @@ export class Tenancies {
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
-  readonly #refused: RefusedSplits;
+  readonly #handlers: RunningHandlers;
   readonly #witnesses = new Witnesses();
   /** When this process began, or its loop last stalled its session away (R48). */
   #bornAtMs: number;
-  readonly released: string[] = [];
-  readonly forced: string[] = [];
-  /** Lost with the session while leaving: their last write was not answered, or found no lease any more. */
-  readonly #late: string[] = [];
+  /** What became of the splits that were held when the worker began to leave. */
+  readonly #ends = new StopListing();
 
   constructor(core: Core, hooks: TenancyHooks) {
     this.#core = core;
     this.#hooks = hooks;
     this.#bornAtMs = core.clock.nowMs();
     this.#leases = new LeaseKeeper(core);
-    this.#refused = new RefusedSplits(core, hooks.refusesChanged);
+    this.#handlers = new RunningHandlers(core, hooks.refusesChanged);
     this.#claims = new Claims(core, {
       isNoDeath: (split, record) =>
         record.nonce === core.nonce && this.#unclearedEnds.waives(split, record.epoch),
@@ -77,6 +76,7 @@ export class Tenancies {
       },
       neverStarted: (split, record) => {
         this.#unclearedEnds.note(split, record.epoch, true);
+        if (core.isLeaving()) this.#ends.note(split, 'unsettled');
       },
     });
     this.#machine = provideTenancy({
@@ -84,6 +84,9 @@ export class Tenancies {
       claims: this.#claims,
       leases: this.#leases,
       find: (split) => this.#bySplit.get(split as SplitId),
+      lost: (split, epoch) => {
+        this.#handlers.lost(split, epoch);
+      },
     });
   }
 
@@ -120,7 +123,7 @@ export class Tenancies {
 
   /** Splits this worker cannot take now. */
   refuses(): SplitId[] {
-    return this.#refused.list();
+    return this.#handlers.list().sort();
   }
 
   /** True while a lease of the process before this one may still be reclaimed (R13). */
@@ -153,6 +156,7 @@ export class Tenancies {
       if (isWaiting && this.#claims.isCondemned(tenancy)) tenancy.known.outdate();
     }
     this.#leases.tick(this.#bySplit);
+    this.#handlers.tick();
     // Who is named for a split after a longer rest has the word of the leader, and the wall clock (R40).
     const { leaseDurationMs, retry } = this.#core.config;
     const keptMs = Math.max(leaseDurationMs, 2 * longestRestMs(retry.backoff));
@@ -164,15 +168,7 @@ export class Tenancies {
 
   /** Leases of others, for splits that wait until they are gone (R24). */
   awaitedLeases(): string[] {
-    const { view, session, keys } = this.#core;
-    return [...this.#bySplit.values()]
-      .filter(({ chart }) => chart.isIn('awaiting'))
-      .map(({ split }) => split)
-      .filter((split) => {
-        const lease = view.leases.get(split);
-        return lease !== undefined && lease.session !== session.id;
-      })
-      .map((split) => keys.lease(split));
+    return this.#leases.awaited(this.#bySplit.values());
   }
 
   /** The lease of a split changed in the store. */
@@ -232,12 +228,12 @@ export class Tenancies {
     for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
   }
 
-  commit(ask: Ask, progress: StoredProgress): void {
+  commit(ask: Ask, progress: ProgressChange): void {
     const tenancy = this.#meant(ask);
-    if (tenancy !== null) this.#took(ask, tenancy.commit(progress, ask.waiter));
+    if (tenancy !== null) this.#took(tenancy, ask, tenancy.commit(progress, ask.waiter));
   }
 
-  complete(ask: Ask, progress: StoredProgress | null): void {
+  complete(ask: Ask, progress: ProgressChange | null): void {
     this.#endBy(ask, { type: 'split.complete' }, { progress });
   }
 
@@ -258,18 +254,19 @@ export class Tenancies {
   }
 
   /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
-  tell(split: SplitId, epoch: string | null, event: 'drain.declined' | 'intake.resumed'): void {
+  tell(split: SplitId, epoch: string, event: 'drain.declined' | 'intake.resumed'): void {
     this.#find(split, epoch)?.send({ type: event });
   }
 
-  /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
-  handlerOutlives(split: SplitId): void {
-    this.#refused.handlerOutlives(split);
+  /** Something works on a tenancy: however that ends, the split is not taken again before `handlerEnded` (R27). */
+  handlerBegan(split: SplitId, epoch: string): void {
+    const tenancy = this.#find(split, epoch);
+    this.#handlers.began(split, epoch, tenancy?.mayCommit !== true);
   }
 
-  handlerEnded(split: SplitId): void {
+  handlerEnded(split: SplitId, epoch: string): void {
     // A handler that ignored `lost` is a reason to count the attempt (R31).
-    if (this.#refused.handlerEnded(split)) this.#unclearedEnds.blame(split);
+    if (this.#handlers.finished(split, epoch)) this.#unclearedEnds.blame(split, epoch);
   }
 
   /** Reads the records of everything held: a higher epoch means another owner (R39). */
@@ -282,14 +279,13 @@ export class Tenancies {
   }
 
   /** Ends every chart without a word; the worker has left. */
-  close(): readonly string[] {
-    const unsettled: string[] = [...this.#late];
+  close(): StopLists {
     for (const tenancy of [...this.#bySplit.values()]) {
-      if (isInHand(tenancy)) unsettled.push(tenancy.split);
+      if (isInHand(tenancy)) this.#ends.note(tenancy.split, 'unsettled');
       tenancy.send({ type: 'session.expired' });
       tenancy.chart.stop();
     }
-    return unsettled;
+    return this.#ends.lists();
   }
 
   #reconcile(): void {
@@ -310,7 +306,8 @@ export class Tenancies {
     if (view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
-      if (isOpen && !this.#refused.has(split)) this.#open(split);
+      const isRefused = this.#handlers.has(split);
+      if (isOpen && !isRefused) this.#open(split);
     }
   }
 
@@ -362,17 +359,16 @@ export class Tenancies {
     }
     // What was handed back before has no place in the report, and would grow for as long as the worker lives.
     if (this.#core.isLeaving()) {
-      const { wasGranted } = tenancy.chart.context;
-      if (state === 'released' && wasGranted) this.released.push(split);
-      if (state === 'lostRevoked') this.forced.push(split);
-      const isLost = state === 'lostFenced' || state === 'lostStarved';
-      if (isLost && this.#core.session.id === null) this.#late.push(split);
+      const wasEnding = tenancy.chart.context.ending !== null;
+      const list = listOf(state, { wasEnding, hasSession: this.#core.session.id !== null });
+      if (list !== undefined) this.#ends.note(split, list);
     }
+    if (epoch !== null) this.#handlers.ended(split, epoch, state === 'completed');
     tenancy.finish();
     this.#core.mailbox.requestDecision();
   }
 
-  /** The tenancy of a split, if it is the one meant: of that epoch, or the present one when that is null. */
+  /** The tenancy of a split, if it is the one meant. */
   #find(split: SplitId, epoch: string | null): Tenancy | undefined {
     const tenancy = this.#bySplit.get(split);
     return epoch === null || tenancy?.epoch === epoch ? tenancy : undefined;
@@ -390,18 +386,21 @@ export class Tenancies {
     return tenancy;
   }
 
-  /** Refuses a request that the tenancy did not take. */
-  #took({ waiter }: Ask, refusal: LeaseholdError | null): void {
+  /** Refuses a request that the tenancy did not take; one that breaks the rule of watermarks fails the tenancy (R38). */
+  #took(tenancy: Tenancy, { waiter }: Ask, refusal: LeaseholdError | null): void {
     if (refusal === null) return;
     waiter.reject(refusal);
-    if (refusal.kind === 'fatal') this.#core.fatal(refusal);
+    if (refusal.code !== 'E_WATERMARK_REGRESSION') return;
+    const { code, message, details } = refusal;
+    this.#core.log.warn('split.faulty', message, { code, ...details });
+    tenancy.fault(message);
   }
 
   #endBy(ask: Ask, event: TenancyEvent, wish: EndingWish = {}): void {
     const tenancy = this.#meant(ask);
     if (tenancy === null) return;
     const refusal = tenancy.wish(wish, ask.waiter);
-    this.#took(ask, refusal);
+    this.#took(tenancy, ask, refusal);
     if (refusal !== null) return;
     tenancy.send(event);
     // The drain of a departure is over with the last handler, whenever the last writes are answered (R17).

@@ -5,6 +5,8 @@ import type {
   TenancyEvent,
 } from '../../../machines/tenancy/tenancy.events.ts';
 import { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
+import type { Epoch } from '../../base/decimals.ts';
+import type { SplitId } from '../../base/ids.ts';
 import type { LossReason } from '../api/api.ts';
 import { bytesOfBase64, progressOf } from '../api/bytes.ts';
 import type { Claims } from './claims.ts';
@@ -18,6 +20,8 @@ export interface TenancyParts {
   readonly leases: LeaseKeeper;
   /** The tenancy that a chart is about. */
   readonly find: (split: string) => Tenancy | undefined;
+  /** A tenancy was taken from whoever works on it. */
+  readonly lost: (split: SplitId, epoch: Epoch) => void;
 }
 
 export function provideTenancy({
@@ -25,6 +29,7 @@ export function provideTenancy({
   claims,
   leases,
   find,
+  lost,
 }: TenancyParts): typeof tenancyMachine {
   type Effect = (tenancy: Tenancy, context: TenancyContext) => void;
   const effect =
@@ -53,6 +58,7 @@ export function provideTenancy({
         // Told once: a tenancy may be forced away and then fenced, or never have been handed out.
         if (tenancy !== undefined && context.isGranted) {
           lose(core, tenancy, lossReasonOf(event));
+          lost(tenancy.split, tenancy.epoch!);
         }
       },
       markLease: effect((tenancy) => {
@@ -117,6 +123,8 @@ function lossReasonOf(event: TenancyEvent): LossReason {
     case 'lease.deleted':
     case 'tenancy.starved':
       return 'starved';
+    case 'watermark.fell':
+      return 'failed';
     default:
       return 'revoked';
   }

@@ -5,7 +5,7 @@ import type {
   Ending,
   FailureFacts,
   FailureWish,
-  Progress,
+  ProgressChange,
 } from '../../protocol/tenancy-records.ts';
 import type { Stamp } from '../../records/codec.ts';
 import type { SplitRecord } from '../../records/records.ts';
@@ -18,20 +18,20 @@ export interface Waiter {
 
 /** A commit in line; a newer one takes its place and answers for both (R38). */
 export interface PendingCommit {
-  progress: Progress;
+  progress: ProgressChange;
   readonly waiters: Waiter[];
 }
 
 /** How the source wants a tenancy to end. */
 export interface EndingWish extends FailureWish {
-  readonly progress?: Progress | null;
+  readonly progress?: ProgressChange | null;
   readonly reason?: string;
 }
 
 /** What the last write does, and who waits for it. */
 export interface EndingRequest {
   readonly kind: Ending;
-  readonly progress: Progress | null;
+  readonly progress: ProgressChange | null;
   readonly reason: string;
   readonly wish: FailureWish;
   /** As they were when the end was decided, however often it is written. */
@@ -47,10 +47,24 @@ export interface SentWrite {
   readonly commit: PendingCommit | null;
 }
 
+/** Where the one write of a tenancy that is under way stands (R38). */
+export type Line =
+  | { readonly kind: 'idle' }
+  /** In line; what it will be is built when its turn comes. */
+  | { readonly kind: 'queued' }
+  | { readonly kind: 'sent'; readonly write: SentWrite };
+
+/** What a tenancy is asked to end with, and who waits for it: nobody where a commit broke a rule (R38). */
+export interface Wish {
+  readonly ending: EndingWish;
+  readonly waiters: readonly Waiter[];
+}
+
 /** Everybody who waits for a write. */
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
   return (sent.commit ?? sent.ending)?.waiters ?? [];
 }
+<<<<<<< HEAD
 
 /** Newer progress in the place of older; without a state of its own it keeps the older one's. */
 export function merged(older: Progress, newer: Progress): Progress {
@@ -86,3 +100,5 @@ export function regressionError(
     },
   );
 }
+=======
+>>>>>>> main

@@ -19,7 +19,8 @@ import {
   compareWatermarks,
   endedRecord,
   type FailureFacts,
-  type Progress,
+  merged,
+  type ProgressChange,
   type TenancySpan,
   withState,
 } from '../../protocol/tenancy-records.ts';
@@ -40,13 +41,31 @@ import {
   QUEUED,
   regressionError,
   type EndingWish,
-  merged,
+  type Line,
   type PendingCommit,
   type SentWrite,
   type Waiter,
   waitersOf,
+  type Wish,
 } from './tenancy-writes.ts';
 
+<<<<<<< HEAD
+=======
+const IDLE: Line = { kind: 'idle' };
+const QUEUED: Line = { kind: 'queued' };
+
+/** What a tenancy tells its owner. */
+export interface TenancyHooks {
+  ended(tenancy: Tenancy): void;
+  /** It got further, or to its end. */
+  progressed(tenancy: Tenancy): void;
+  /** It is no suspect any more, though it has not got further. */
+  survived(tenancy: Tenancy): void;
+  /** It is about to fail; true when another split bears witness that this one alone does (R31). */
+  failing(tenancy: Tenancy, sinceMs: number): boolean;
+}
+
+>>>>>>> main
 export class Tenancy {
   readonly split: SplitId;
   /** Of the split's record. */
@@ -64,6 +83,8 @@ export class Tenancy {
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
+  #startAttempts = 0;
+  #startFailing: SplitRecord['failing'] = null;
   #beganAtMs = 0;
   /** How long the split had rested for a failure before it was claimed. */
   #restedMs = 0;
@@ -75,7 +96,7 @@ export class Tenancy {
   readonly #item: WriteItem;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
-  #wish: { ending: EndingWish; waiter: Waiter } | null = null;
+  #wish: Wish | null = null;
   #ending: EndingRequest | null = null;
 
   constructor(core: Core, split: SplitId, hooks: TenancyHooks) {
@@ -120,6 +141,7 @@ export class Tenancy {
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
+    this.#startAttempts = record.attempts;
     this.#acceptedWatermark = record.watermark;
   }
 
@@ -128,7 +150,7 @@ export class Tenancy {
    *
    * @returns An error to reject with at once, and nothing is taken.
    */
-  commit(progress: Progress, waiter: Waiter): LeaseholdError | null {
+  commit(progress: ProgressChange, waiter: Waiter): LeaseholdError | null {
     const refusal = this.#refusal(progress);
     if (refusal !== null) return refusal;
     this.#acceptedWatermark = progress.watermark;
@@ -146,7 +168,7 @@ export class Tenancy {
     if (!this.mayCommit || !isSuspect(this.known.record!.suspicion)) return;
     this.#hasSurvived = true;
     const { watermark } = this.known.record!;
-    this.#pending ??= { progress: { watermark, state: null }, waiters: [] };
+    this.#pending ??= { progress: { watermark, state: undefined }, waiters: [] };
     this.#pump();
   }
 
@@ -156,22 +178,28 @@ export class Tenancy {
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { ending, waiter };
+    this.#wish = { ending, waiters: [waiter] };
     return null;
+  }
+
+  /** A commit broke a rule: the tenancy fails by it, behind what was accepted before (R38). */
+  fault(reason: string): void {
+    this.#wish = { ending: { reason, isFault: true }, waiters: [] };
+    this.send({ type: 'watermark.fell' });
   }
 
   /** A wish that the chart did not act on. */
   dropWish(): void {
     const wish = this.#wish;
     this.#wish = null;
-    wish?.waiter.reject(this.fencedError());
+    for (const waiter of wish?.waiters ?? []) waiter.reject(this.fencedError());
   }
 
   /** The chart closes the tenancy: the last write follows the one on its way. */
   end(kind: Ending): void {
     const wish = this.#wish;
     this.#wish = null;
-    const waiters = wish === null ? [] : [wish.waiter];
+    const waiters = [...(wish?.waiters ?? [])];
     const { progress: asked = null, reason = '', ...rest } = wish?.ending ?? {};
     let progress = asked;
     const pending = this.#pending;
@@ -198,6 +226,8 @@ export class Tenancy {
       wallMs: clock.wallMs(),
       backoff: config.retry.backoff,
       random: isFailure ? random.next() : 0,
+      startAttempts: this.#startAttempts,
+      startFailing: this.#startFailing,
     };
   }
 
@@ -207,13 +237,14 @@ export class Tenancy {
     const ending = this.#ending;
     this.#ending = null;
     for (const waiter of ending?.waiters ?? []) waiter.reject(this.fencedError());
-    this.#wish?.waiter.reject(this.fencedError());
+    for (const waiter of this.#wish?.waiters ?? []) waiter.reject(this.fencedError());
     this.#wish = null;
   }
 
-  /** Losing the grant refuses what is not written (R33). */
+  /** Losing the grant refuses what is not written (R33); what was accepted before the fault of a commit is written (R38). */
   lose(): void {
-    this.#dropPending();
+    const wish = this.#ending?.wish ?? this.#wish?.ending;
+    if (wish?.isFault !== true) this.#dropPending();
   }
 
   fencedError(): LeaseholdError {
@@ -230,7 +261,7 @@ export class Tenancy {
     return this.mayCommit && this.#wish === null ? null : this.fencedError();
   }
 
-  #refusal(progress: Progress): LeaseholdError | null {
+  #refusal(progress: ProgressChange): LeaseholdError | null {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;

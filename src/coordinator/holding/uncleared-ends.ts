@@ -31,8 +31,8 @@ export class UnclearedEnds {
   }
 
   /** The handler was to blame after all. */
-  blame(split: SplitId): void {
-    for (const end of this.#of(split)) end.waives = false;
+  blame(split: SplitId, epoch: string): void {
+    for (const end of this.#of(split)) if (end.epoch === epoch) end.waives = false;
   }
 
   /** The record was cleared. */

@@ -32,6 +32,7 @@ import type { IndexedSplit } from './split-index.ts';
 import type { FailureWatch } from './failure-watch.ts';
 import { isOwnerGoneNow } from './split-reader.ts';
 import type { Term } from './term.ts';
+import { UnplacedWatch } from './unplaced-watch.ts';
 
 const DECISION_INTERVAL_MS = 200;
 /** A split that rests no longer than this keeps its name, while nobody waits for the place. */
@@ -65,6 +66,8 @@ export class Balancing {
   readonly #peers: Peers;
   readonly #seed: number;
   readonly #send: (event: LeaderEvent) => void;
+  /** What has no place, for status. */
+  readonly unplaced: UnplacedWatch;
   #decidedAtMs = -Infinity;
   #refusals: RefusalState = NO_REFUSALS;
   #lookTimer: Timer | undefined;
@@ -74,6 +77,7 @@ export class Balancing {
     this.#peers = peers;
     this.#seed = seed;
     this.#send = send;
+    this.unplaced = new UnplacedWatch(core, peers);
   }
 
   /** A term begins: the first decision is due. */
@@ -84,6 +88,11 @@ export class Balancing {
 
   /** The term is over. */
   stop(): void {
+    this.unplaced.stop();
+    this.#stopLooking();
+  }
+
+  #stopLooking(): void {
     if (this.#lookTimer !== undefined) this.#core.clock.clearTimeout(this.#lookTimer);
     this.#lookTimer = undefined;
   }
@@ -102,7 +111,7 @@ export class Balancing {
     const isThere = view.presences.has(me) || this.#peers.isGone(me);
     const mayDecide = !view.isPaused && isThere;
     const writes = mayDecide ? this.#decide(term, failures) : [];
-    void Promise.all(writes).then((landed) => {
+    this.#core.mailbox.hear(Promise.all(writes), (landed) => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         this.#send({ type: 'assignments.written' });
@@ -168,7 +177,11 @@ export class Balancing {
       if (!ids.has(id)) splits.push({ id, weight, rank, owner: null });
     }
     this.#lookAgain([looked.nextDueMs, shunned.nextDueMs, restEndMs, trialDueMs]);
-    return assign({ instances, splits, withheld, seed: this.#seed }).byInstance;
+    const { byInstance, unassigned } = assign({ instances, splits, withheld, seed: this.#seed });
+    const suspects = engaged.suspects.map(({ id }) => id);
+    const decision = { instances, splits, unassigned, withheld, suspects };
+    this.unplaced.decided(term.index, decision, restEndMs);
+    return byInstance;
   }
 
   #engaged(pool: Pool): Engaged {
@@ -352,7 +365,7 @@ export class Balancing {
 
   /** Looks again when time alone changes something next. */
   #lookAgain(dueMs: readonly (number | null)[]): void {
-    this.stop();
+    this.#stopLooking();
     const nextMs = Math.min(...dueMs.map((due) => due ?? Infinity));
     if (nextMs === Infinity) return;
     this.#lookTimer = this.#core.after(Math.max(0, nextMs - this.#core.clock.nowMs()), () => {

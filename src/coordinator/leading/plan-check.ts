@@ -106,9 +106,13 @@ function checkedSplit(split: PlannedSplit): CheckedSplit {
     id: id as SplitId,
     weight,
     descriptor: base64OfBytes(descriptor),
-    seed:
-      seed === undefined ? null : { ...storedProgressOf(seed), completed: seed.completed === true },
+    seed: seed === undefined ? null : checkedSeed(seed),
   };
+}
+
+function checkedSeed(seed: NonNullable<PlannedSplit['seed']>): CheckedSplit['seed'] {
+  const { watermark, state } = storedProgressOf(seed);
+  return { watermark, state: state ?? null, completed: seed.completed === true };
 }
 
 function invalid(problems: readonly string[]): LeaseholdError {

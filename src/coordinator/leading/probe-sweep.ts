@@ -33,7 +33,8 @@ export class ProbeSweep {
     const { leaderGate: gate, keys, mailbox } = this.#core;
     const range = { prefix: keys.root + KEY_PREFIXES.probe };
     const { patienceMs } = gate;
-    gate.read(range, { keysOnly: true, limit: KEYS_MAX, patienceMs }).then(
+    mailbox.hear(
+      gate.read(range, { keysOnly: true, limit: KEYS_MAX, patienceMs }),
       (page) => {
         mailbox.post(() => {
           if (page.kind === 'page' && !this.#term.isOver) this.#look(page.entries);

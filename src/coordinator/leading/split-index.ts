@@ -115,9 +115,19 @@ export class SplitIndex {
     return this.#resting.size;
   }
 
+  /** At most `count` of them, in any order. */
+  someResting(count: number): readonly SplitId[] {
+    return this.#resting.some(count);
+  }
+
+  /** True when the split can run, has no owner, and waits for nothing but a place. */
+  isIdle(split: SplitId): boolean {
+    return this.#idle.has(split);
+  }
+
   /** True while nobody may claim the split (R40). */
-  isResting(split: IndexedSplit): boolean {
-    return this.#resting.has(split.id);
+  isResting({ id }: { readonly id: SplitId }): boolean {
+    return this.#resting.has(id);
   }
 
   /** Whose rest has ended may be named again; tells when the next one ends, null when none rests. */

@@ -201,24 +201,23 @@ export class SplitReader {
     if (this.#quarantining.has(split)) return;
     this.#quarantining.add(split);
     const stamp = this.#core.stamp();
-    void this.#term
-      .write('quarantine', () => {
-        const values = {
-          split: splitCodec.encode(next, stamp),
-          parked: parkedCodec.encode(parkedRecordFor(next, rule), stamp),
-        };
-        return setAsideTxn(keys, split, values, entry.modRevision);
-      })
-      .then((answer) => {
-        this.#quarantining.delete(split);
-        if (this.#term.isOver) return;
-        if (answer.kind === 'committed') {
-          this.#term.index.set(split, next, answer.revision);
-          sayQuarantined(this.#core, split, next, rule);
-          this.#moved();
-        }
-        // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.
-      });
+    const written = this.#term.write('quarantine', () => {
+      const values = {
+        split: splitCodec.encode(next, stamp),
+        parked: parkedCodec.encode(parkedRecordFor(next, rule), stamp),
+      };
+      return setAsideTxn(keys, split, values, entry.modRevision);
+    });
+    this.#core.mailbox.hear(written, (answer) => {
+      this.#quarantining.delete(split);
+      if (this.#term.isOver) return;
+      if (answer.kind === 'committed') {
+        this.#term.index.set(split, next, answer.revision);
+        sayQuarantined(this.#core, split, next, rule);
+        this.#moved();
+      }
+      // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.
+    });
   }
 }
 

@@ -128,7 +128,8 @@ export class Term {
   /** Does a work of several answers, and hands its result on as a message; neither once the term is over. */
   run<T>(work: () => Promise<T>, done: (result: T) => void): void {
     const { mailbox, bug } = this.#core;
-    work().then(
+    mailbox.hear(
+      work(),
       (result) => {
         mailbox.post(() => {
           if (!this.isOver) done(result);

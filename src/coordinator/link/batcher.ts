@@ -255,7 +255,8 @@ export class Batcher {
     this.stats.items += lane.batch.length;
     const sent = lane.batch;
     const guard = sent[0]!.item.guard;
-    this.#gate.transact({ guard, txns: sent.map(({ txn }) => txn) }).then(
+    this.#mailbox.hear(
+      this.#gate.transact({ guard, txns: sent.map(({ txn }) => txn) }),
       (outcome) => {
         this.#mailbox.postQuietly(() => {
           this.#onAnswer(lane, sent, outcome);

@@ -72,13 +72,15 @@ export class BoundedCalls {
         fail(unanswered(call, lateMs));
       });
       this.#waits.add(wait);
-      send({ timeoutMs }).then((value) => {
+      const answered = (value: T): void => {
         if (!this.#end(wait)) return;
         if (this.#outcomes?.isQuiet === false && call.path !== null) {
           this.#outcomes.worked(call.path());
         }
         resolve(value);
-      }, fail);
+      };
+      // What hearing it throws is the answer: whoever asked knows that for a bug.
+      send({ timeoutMs }).then(answered, fail).catch(reject);
     });
   }
 

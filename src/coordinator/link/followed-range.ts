@@ -145,7 +145,8 @@ export class FollowedRange {
     const reading = {};
     this.#reading = reading;
     const isCurrent = (): boolean => this.#reading === reading;
-    work().then(
+    mailbox.hear(
+      work(),
       (answer) => {
         mailbox.post(() => {
           if (isCurrent()) done(answer);

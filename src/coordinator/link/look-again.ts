@@ -13,28 +13,31 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
   const failed = (error: unknown): void => {
     if (!isLeaseholdError(error)) core.bug(error);
   };
-  gate
-    .readKeys(keys, { keysOnly: true, patienceMs: gate.patienceMs })
-    .then(({ entries, revision }) => {
-      mailbox.post(() => {
-        const news: Key[] = [];
-        for (const key of keys) {
-          const entry = entries.get(key);
-          if (entry === undefined) {
-            if (view.entry(key) !== null) view.apply({ key, modRevision: revision, entry: null });
-          } else if (view.known.isNews(entry)) news.push(key);
-        }
-        if (news.length > 0) takeIn(core, news, failed);
-      });
-    }, failed);
+  const look = gate.readKeys(keys, { keysOnly: true, patienceMs: gate.patienceMs });
+  const looked = ({ entries, revision }: Awaited<typeof look>): void => {
+    mailbox.post(() => {
+      const news: Key[] = [];
+      for (const key of keys) {
+        const entry = entries.get(key);
+        if (entry === undefined) {
+          if (view.entry(key) !== null) view.apply({ key, modRevision: revision, entry: null });
+        } else if (view.known.isNews(entry)) news.push(key);
+      }
+      if (news.length > 0) takeIn(core, news, failed);
+    });
+  };
+  mailbox.hear(look, looked, failed);
 }
 
 function takeIn(core: Core, keys: readonly Key[], failed: (error: unknown) => void): void {
-  core.gate.readKeys(keys).then(({ entries }) => {
-    core.mailbox.post(() => {
+  const { gate, mailbox, view } = core;
+  const read = gate.readKeys(keys);
+  const took = ({ entries }: Awaited<typeof read>): void => {
+    mailbox.post(() => {
       for (const entry of entries.values()) {
-        core.view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
+        view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
       }
     });
-  }, failed);
+  };
+  mailbox.hear(read, took, failed);
 }

@@ -34,7 +34,8 @@ function attempt<T>(
     if (reading.isWanted()) act();
     else reading.dropped?.();
   };
-  reading.read().then(
+  loop.mailbox.hear(
+    reading.read(),
     (answer) => {
       loop.mailbox.post(() => {
         ifWanted(() => {

@@ -3,6 +3,7 @@ import { errorOf, messageOf } from '../../base/errors.ts';
 import type { Logger, LogLine } from '../../base/logger.ts';
 import type { LogEventAt, LogLevel } from '../api/log-events.ts';
 import type { Transition } from '../api/transition.ts';
+import { callOut } from './call-out.ts';
 
 type Fields = Parameters<LogLine>[0];
 
@@ -21,11 +22,11 @@ export function workerLog(logger: Logger, name: { job: string; instanceId: strin
   const line =
     (level: LogLevel) =>
     (event: string, message: string, fields: Fields = {}): void => {
-      try {
-        logger[level]({ event, ...name, ...fields }, message);
-      } catch {
-        // Coordination goes on without its log.
-      }
+      // Coordination goes on without its log.
+      callOut(
+        () => logger[level]({ event, ...name, ...fields }, message),
+        () => undefined,
+      );
     };
   return { debug: line('debug'), info: line('info'), warn: line('warn'), error: line('error') };
 }
@@ -37,9 +38,7 @@ export function guardedInspector(
 ): (transition: Transition) => void {
   let hasThrown = false;
   return (transition) => {
-    try {
-      inspect?.(transition);
-    } catch (error) {
+    const threw = (error: unknown): void => {
       if (!hasThrown) {
         log.error('inspector.threw', 'the inspector threw; this is reported once', {
           reason: messageOf(error),
@@ -47,6 +46,7 @@ export function guardedInspector(
         });
       }
       hasThrown = true;
-    }
+    };
+    callOut(() => inspect?.(transition), threw);
   };
 }

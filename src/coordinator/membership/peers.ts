@@ -2,7 +2,7 @@
  * The workers of the job as this one sees them, itself included: one chart each, kept by every worker so that a new leader
  * knows who is missing and since when, and treats its own splits like those of all (R26, R28).
  */
-import type { PeerEvent } from '../../../machines/peer/peer.events.ts';
+import type { PeerContext, PeerEvent } from '../../../machines/peer/peer.events.ts';
 import { peerMachine } from '../../../machines/peer/peer.machine.ts';
 import { compareDecimals } from '../../base/decimals.ts';
 import type { InstanceId, Nonce } from '../../base/ids.ts';
@@ -23,7 +23,7 @@ const GONE_MAX = 1_000;
 export class Peers {
   readonly #core: Core;
   readonly #machine: typeof peerMachine;
-  readonly #charts = new Map<InstanceId, RunningChart<PeerEvent>>();
+  readonly #charts = new Map<InstanceId, RunningChart<PeerEvent, PeerContext>>();
   readonly #announcedAtMs = new Map<InstanceId, number>();
   /** Since when each process has been seen alive. */
   readonly #aliveSince = new Map<InstanceId, { readonly nonce: Nonce; readonly ms: number }>();
@@ -95,6 +95,14 @@ export class Peers {
       .map(([instance, chart]) => ({ instance, awayForMs: nowMs - chart.sinceMs }));
   }
 
+  /** When the first of them is given up, by the monotonic clock; null when none is away. */
+  nextGivenUpMs(): number | null {
+    const dueMs = [...this.#charts.values()]
+      .filter((chart) => chart.isIn('withheld'))
+      .map((chart) => chart.sinceMs + chart.context.delayMs);
+    return dueMs.length === 0 ? null : Math.min(...dueMs);
+  }
+
   /** True when nothing waits for a worker: it left, or never was. */
   isGone(instance: InstanceId): boolean {
     const chart = this.#charts.get(instance);
@@ -136,7 +144,7 @@ export class Peers {
     this.#aliveSince.clear();
   }
 
-  #chartOf(instance: InstanceId): RunningChart<PeerEvent> {
+  #chartOf(instance: InstanceId): RunningChart<PeerEvent, PeerContext> {
     const known = this.#charts.get(instance);
     if (known !== undefined) return known;
     this.#forgetOldest();

@@ -22,6 +22,8 @@ export interface PresenceHooks {
   joined(): void;
   /** Splits this worker cannot take now (R27, R40). */
   refuses(): readonly SplitId[];
+  /** Other workers should plan rather than this one (R59). */
+  plannerFailed(): boolean;
   /** The chart moved; what depends on being present may go on. */
   moved(): void;
 }
@@ -212,7 +214,8 @@ export class Presence {
     const step = {};
     this.#step = step;
     const { mailbox } = this.#core;
-    work().then(
+    mailbox.hear(
+      work(),
       (value) => {
         mailbox.post(() => {
           if (this.#step === step) done(value);
@@ -258,6 +261,7 @@ export class Presence {
       maxInFlight: core.config.maxInFlight,
       parting: core.isLeaving(),
       refuses: this.#hooks.refuses(),
+      plannerFailed: this.#hooks.plannerFailed(),
       version: LEASEHOLD_VERSION,
       host: core.hostFacts,
     };

@@ -19,6 +19,16 @@ export class RestingSplits {
     return this.#endsAtMs.has(id);
   }
 
+  /** At most `count` of them, in any order. */
+  some(count: number): SplitId[] {
+    const some: SplitId[] = [];
+    for (const id of this.#endsAtMs.keys()) {
+      if (some.length >= count) break;
+      some.push(id);
+    }
+    return some;
+  }
+
   put(id: SplitId, endsAtMs: number): void {
     if (this.#endsAtMs.get(id) === endsAtMs) return;
     this.#endsAtMs.set(id, endsAtMs);

@@ -9,10 +9,10 @@
 import { Etcd3, type IOptions, noop } from './etcd3.ts';
 import type { Clock } from '../../base/clock.ts';
 import { ANSWER_BYTES_MAX } from '../port.ts';
-import { Certificates } from './certificates.ts';
+import { Certificates } from './options/certificates.ts';
 import { isShutDown, type RawChannel, seeingChannels } from './interceptor.ts';
-import type { EtcdProxy, EtcdStoreOptions } from './options.ts';
-import { nameThroughProxy } from './proxy.ts';
+import type { EtcdProxy, EtcdStoreOptions } from './options/options.ts';
+import { nameThroughProxy } from './options/proxy.ts';
 import { Tokens } from './tokens.ts';
 
 /** Of a call. */

@@ -31,7 +31,7 @@ import { isLeaseholdError } from '../../base/errors.ts';
 import { Cluster } from './cluster.ts';
 import { type CallHeaders, type Connection, Connections } from './connections.ts';
 import { isPermissionDenied } from './failures.ts';
-import { checkOptions, type EtcdStoreOptions } from './options.ts';
+import { checkOptions, type EtcdStoreOptions } from './options/options.ts';
 import { Reader } from './reader.ts';
 import { Renewals } from './renewals.ts';
 import { Sessions } from './sessions.ts';

@@ -9,7 +9,7 @@ import type { Clock } from '../../base/clock.ts';
 import { LeaseholdError, messageOf } from '../../base/errors.ts';
 import { isRevisionOld } from './failures.ts';
 import { isTokenRefused, taming, withHeaders } from './interceptor.ts';
-import type { EtcdAuthOptions } from './options.ts';
+import type { EtcdAuthOptions } from './options/options.ts';
 
 /** A log-in at a busy member may take its time; the calls that wait for it have times of their own. */
 const LOG_IN_MS_MAX = 10_000;

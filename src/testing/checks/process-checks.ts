@@ -27,8 +27,6 @@ export interface ProcessState {
   /** Something was taken from it while it led: it need not hear of that before its watches come back. */
   isRobbedLeader: boolean;
   hasTwin: boolean;
-  /** A handler of it has committed less than was committed: the source counts wrongly, and that ends a worker. */
-  hasFallenBack: boolean;
   /** When it was last disturbed so that it cannot know what it holds; -Infinity for never. */
   disturbedAtMs: number;
   stopAskedAtMs: number | null;
@@ -134,7 +132,6 @@ export class ProcessChecker {
       isLeading: false,
       isRobbedLeader: false,
       hasTwin,
-      hasFallenBack: false,
       disturbedAtMs: -Infinity,
       stopAskedAtMs: null,
       hasWorked: false,
@@ -171,8 +168,7 @@ export class ProcessChecker {
       (code === 'E_STOPPED' && one.stopAskedAtMs !== null) ||
       (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin) ||
       // At the start a refusal is final; later it is waited out.
-      (code === 'E_STORE_DENIED' && this.#denied.has(process) && !one.hasWorked) ||
-      (code === 'E_WATERMARK_REGRESSION' && one.hasFallenBack);
+      (code === 'E_STORE_DENIED' && this.#denied.has(process) && !one.hasWorked);
     if (!isExpected) yield broken('failed', `${one.instance} ended with ${code}`);
     if (verdict !== null && !this.#verdicts.has(nameOf(verdict))) {
       const told = JSON.stringify(verdict);

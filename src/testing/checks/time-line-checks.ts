@@ -20,8 +20,6 @@ interface TenancyState {
   readonly epoch: string;
   readonly grantedAtMs: number;
   readonly asked: Set<string>;
-  /** The highest watermark that it began at or asked for. */
-  highest: string | null;
   isLost: boolean;
   /** The handler has ended the tenancy itself, and only waits for the answer. */
   isEnding: boolean;
@@ -152,7 +150,6 @@ export class TimeLineChecker {
       epoch,
       grantedAtMs: happening.atMs,
       asked: new Set(),
-      highest: happening.watermark,
       isLost: false,
       isEnding: false,
       isDone: false,
@@ -235,8 +232,6 @@ export class TimeLineChecker {
     const one = this.#tenancies[tenancy]!;
     if (watermark !== null) {
       one.asked.add(watermark);
-      if (compareWatermarks(watermark, one.highest) >= 0) one.highest = watermark;
-      else this.#processes.get(one.process).hasFallenBack = true;
     }
     if (what !== 'commit') one.isEnding = true;
     if (what === 'complete') one.isDone = true;

@@ -34,13 +34,16 @@ export interface Claim {
   readonly isTakeover: boolean;
 }
 
+/** Where a tenancy began. */
+type Start = Pick<SplitRecord, 'watermark' | 'attempts'>;
+
 /** One pass over a history. */
 export class TransactionChecker {
   readonly #states: KeyStates;
   readonly #maxAttempts: number;
   readonly #verdicts = new VerdictRules();
-  /** The watermark at which the present tenancy of each split began. */
-  readonly #starts = new Map<string, string | null>();
+  /** How the present tenancy of each split began. */
+  readonly #starts = new Map<string, Start>();
   /** Splits that are tried as suspects, and by which process. */
   readonly #tried = new Map<string, { readonly nonce: string | null; readonly root: string }>();
   /** Processes that know of their announcement in this store: they have claimed, or stood for election. */
@@ -171,7 +174,7 @@ export class TransactionChecker {
     switch (name) {
       case 'claim':
         this.#present.add(`${group.root}${record.owner} ${record.nonce}`);
-        this.#starts.set(`${group.root}${version.id}`, record.watermark);
+        this.#starts.set(`${group.root}${version.id}`, record);
         this.claims.push({
           split: version.id,
           epoch: record.epoch,
@@ -237,7 +240,7 @@ interface SplitChange {
   readonly leaseBefore: Written | undefined;
   readonly leaseAfter: Written | undefined;
   /** Where the tenancy began; undefined when it is not known. */
-  readonly start: string | null | undefined;
+  readonly start: Start | undefined;
 }
 
 type ChangeName = 'claim' | 'commit' | 'complete' | 'release' | 'fail' | 'quarantine' | 'requeue';
@@ -298,10 +301,12 @@ function* deathProblems({ before, after }: SplitChange): Iterable<string> {
 }
 
 function* failureProblems(change: SplitChange): Iterable<string> {
-  const { before, after } = change;
+  const { before, after, start } = change;
   if (!isFreed(change)) yield 'failed, and its lease stays';
   const cost = after.lastFailure!.counted ? 1 : 0;
-  if (after.attempts !== before.attempts + cost) {
+  // A fault counts from where its tenancy began, whatever progress it made (R38).
+  const isFault = start !== undefined && after.attempts === start.attempts + 1;
+  if (after.attempts !== before.attempts + cost && !isFault) {
     yield `a failure took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
 }
@@ -334,7 +339,7 @@ function* quarantineProblems(
 
 function* progressProblems(change: SplitChange, name: ChangeName): Iterable<string> {
   const { before, after, start } = change;
-  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start) > 0;
+  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start.watermark) > 0;
   const expected = hasRisen ? 0 : before.attempts;
   if (start !== undefined && after.attempts !== expected) {
     yield `a ${name} took the attempts from ${before.attempts} to ${after.attempts} (R31)`;

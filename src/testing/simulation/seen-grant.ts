@@ -1,4 +1,5 @@
 /** The grant that a simulated handler works with. */
+import { quiet } from '../../base/answer.ts';
 import { isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type {
   FailOptions,
@@ -47,7 +48,19 @@ export class SeenGrant implements Grant {
     return this.#ask('release', undefined, () => this.#grant.release(options));
   }
 
-  async #ask(
+  finished(): Promise<void> {
+    return this.#ask('release', undefined, () => this.#grant.finished());
+  }
+
+  #ask(
+    what: 'commit' | 'complete' | 'fail' | 'release',
+    progress: ProgressInput | undefined,
+    ask: () => Promise<void>,
+  ): Promise<void> {
+    return quiet(this.#asked(what, progress, ask));
+  }
+
+  async #asked(
     what: 'commit' | 'complete' | 'fail' | 'release',
     progress: ProgressInput | undefined,
     ask: () => Promise<void>,

@@ -239,6 +239,9 @@ export class ScaleFleet {
       case 'leadershipLost':
       case 'sessionLost':
       case 'plannerFailed':
+      case 'plannerLate':
+      case 'unplaced':
+      case 'placed':
         return;
     }
   }

@@ -149,6 +149,7 @@ describe('bounds', () => {
       },
       maxInFlight: 4_096,
       replanIntervalMs: DELAY_MS_MAX,
+      planTimeoutMs: DELAY_MS_MAX,
       reconcileIntervalMs: DELAY_MS_MAX,
       startupMaxAttempts: 1,
       rebalanceDelayMs: DELAY_MS_MAX,

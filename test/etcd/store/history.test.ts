@@ -509,6 +509,7 @@ function presence(instance: string, stamp: Stamp): string {
       maxInFlight: 1,
       parting: false,
       refuses: [],
+      plannerFailed: false,
       version: '1',
       host: 'h',
     },

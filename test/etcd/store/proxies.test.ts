@@ -4,7 +4,7 @@ import { type AddressInfo, connect } from 'node:net';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from '@jest/globals';
 import type { EtcdProxy } from '../../../src/store/etcd/index.ts';
 import { etcdStore } from '../../../src/store/etcd/index.ts';
-import { nameThroughProxy } from '../../../src/store/etcd/proxy.ts';
+import { nameThroughProxy } from '../../../src/store/etcd/options/proxy.ts';
 import { type EtcdServer, startEtcd } from '../support/server.ts';
 
 const VARIABLES = ['grpc_proxy', 'https_proxy', 'http_proxy', 'no_grpc_proxy', 'no_proxy'];

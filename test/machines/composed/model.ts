@@ -173,7 +173,11 @@ export interface Fleet {
 }
 
 export const tenancyChart = new PureChart(tenancyMachine, { split: 's', drainDeadlineMs: 1 });
-export const leaderChart = new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 });
+export const leaderChart = new PureChart(leaderMachine, {
+  instance: 'a',
+  replanIntervalMs: 1,
+  planTimeoutMs: 1,
+});
 
 /** Where something happens. */
 export interface Place {

@@ -268,6 +268,8 @@ const FACTS: Omit<FailureFacts, 'by'> = {
   wallMs: 0,
   backoff: { initialMs: 0, factor: 1, maxMs: 0, jitter: 0 },
   random: 0,
+  startAttempts: 0,
+  startFailing: null,
 };
 
 const spanOf = ({ startWatermark }: Tenancy) => ({ startWatermark, tenancyMs: 0 });

@@ -106,6 +106,7 @@ export class Hand {
       maxInFlight: 0,
       parting: false,
       refuses: [],
+      plannerFailed: false,
       version: '0.1.0',
       host: '',
       ...change,

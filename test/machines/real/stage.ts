@@ -10,7 +10,8 @@ import { virtualClock } from '../../../src/base/virtual-clock.ts';
 import type { CoordinationEvent, Planner } from '../../../src/coordinator/api/api.ts';
 import type { Transition } from '../../../src/coordinator/api/transition.ts';
 import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
-import { createCoordinator, type SplitCoordinator } from '../../../src/coordinator/coordinator.ts';
+import { createCoordinator } from '../../../src/coordinator/coordinator.ts';
+import { TestSeam } from '../../support/seam.ts';
 import { jobKeys } from '../../../src/records/keys.ts';
 import {
   leaseCodec,
@@ -63,7 +64,7 @@ export class Stage {
   readonly feed: Transition[] = [];
   /** Names of the lines it logged. */
   readonly lines: string[] = [];
-  readonly worker: SplitCoordinator;
+  readonly worker: TestSeam;
 
   readonly #line: LogLine = ({ event }) => {
     this.lines.push(String(event));
@@ -72,19 +73,23 @@ export class Stage {
   constructor({ config, planner = noPlanner, replace }: StageOptions = {}) {
     this.probe = new ChartProbe(replace);
     this.probe.nowMs = () => this.clock.nowMs();
-    this.worker = listening(this.probe, () =>
-      createCoordinator({
-        job: 'job',
-        prefix: 'test',
-        store: this.held,
-        instanceId: ME,
-        planner,
-        config: { ...CONFIG, ...config },
-        clock: this.clock,
-        random: seededRandom(2),
-        inspect: (transition) => this.feed.push(transition),
-        logger: { debug: this.#line, info: this.#line, warn: this.#line, error: this.#line },
-      }),
+    this.worker = listening(
+      this.probe,
+      () =>
+        new TestSeam(
+          createCoordinator({
+            job: 'job',
+            prefix: 'test',
+            store: this.held,
+            instanceId: ME,
+            planner,
+            config: { ...CONFIG, ...config },
+            clock: this.clock,
+            random: seededRandom(2),
+            inspect: (transition) => this.feed.push(transition),
+            logger: { debug: this.#line, info: this.#line, warn: this.#line, error: this.#line },
+          }),
+        ),
     );
     this.worker.listen((event) => this.events.push(event));
     this.worker.verdict().catch(() => undefined);

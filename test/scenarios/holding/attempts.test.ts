@@ -37,7 +37,7 @@ async function goOn(worker: SeamWorker, split: string): Promise<void> {
 }
 
 async function commit(worker: SeamWorker, split: string, watermark: number): Promise<void> {
-  const committed = worker.coordinator.commit(split, { watermark });
+  const committed = worker.coordinator.commitNow(split, { watermark });
   await fleet.advance(10);
   await committed;
 }
@@ -147,7 +147,7 @@ describe('a failed tenancy', () => {
     await fleet.until('standby', () => standby.coordinator.status().presence === 'present');
     let tries = 0;
     await fleet.until('parked', () => {
-      void a.coordinator.commit('s1', { watermark: (tries += 1) });
+      void a.coordinator.commitNow('s1', { watermark: (tries += 1) });
       if (a.held.delete('s0')) void a.coordinator.fail('s0', 'checksum mismatch');
       return idsUnder(fleet, 'parked').length === 1;
     });

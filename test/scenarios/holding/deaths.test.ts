@@ -26,7 +26,7 @@ const TICK_MS = LEASE_MS / 3;
 const REBALANCE_MS = 6_000;
 
 async function commit(worker: SeamWorker, split: string, watermark: number): Promise<void> {
-  const committed = worker.coordinator.commit(split, { watermark });
+  const committed = worker.coordinator.commitNow(split, { watermark });
   await fleet.advance(10);
   await committed;
 }

@@ -92,8 +92,8 @@ describe('a dead worker', () => {
     await startFleet({ planner: finalPlan(['t0', 't1']), config: { rebalanceDelayMs: 0 } });
     const a = await startAlone(fleet, 'a', 2);
     await fleet.advance(7_000);
-    void a.coordinator.commit('t0', { watermark: 42, state: 'resume here' });
-    void a.coordinator.commit('t1', { watermark: 1 });
+    void a.coordinator.commitNow('t0', { watermark: 42, state: 'resume here' });
+    void a.coordinator.commitNow('t1', { watermark: 1 });
     await fleet.advance(100);
     const session = sessionOf(fleet, 'a')!;
     a.crash();
@@ -143,7 +143,7 @@ describe('a restarted worker', () => {
   test('a restarted worker - reclaims its splits at once, inside the lease of the process before it (R12, R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone(fleet, 'pod-1', 1);
-    void old.coordinator.commit('m0', { watermark: 7 });
+    void old.coordinator.commitNow('m0', { watermark: 7 });
     await fleet.advance(1_000);
     const oldSession = sessionOf(fleet, 'pod-1')!;
     old.crash();
@@ -166,7 +166,7 @@ describe('a restarted worker', () => {
   test('a restarted worker - ends the session of the process before it also when it saw that one first (R13)', async () => {
     await startFleet({ planner: finalPlan(['m0']) });
     const old = await startAlone(fleet, 'pod-1', 1);
-    void old.coordinator.commit('m0', { watermark: 7 });
+    void old.coordinator.commitNow('m0', { watermark: 7 });
     await fleet.advance(100);
     const oldSession = sessionOf(fleet, 'pod-1')!;
     old.crash();
@@ -199,7 +199,7 @@ describe('a fenced worker', () => {
   test('a fenced worker - commits nothing over the one that took its split, and hears of it once (R2)', async () => {
     await startFleet({ planner: finalPlan(['z0']) });
     const a = await startAlone(fleet, 'a', 1);
-    void a.coordinator.commit('z0', { watermark: 10, state: 'a at 10' });
+    void a.coordinator.commitNow('z0', { watermark: 10, state: 'a at 10' });
     await fleet.advance(100);
     // The news of the lease is late: only the compare of the commit itself can fence.
     a.client.when(looksAt((key) => key.endsWith('leases/'))).delayEvents(4_000);
@@ -207,7 +207,7 @@ describe('a fenced worker', () => {
     const taken = storedText(fleet, 'z0');
     expect(taken).toContain('thief');
 
-    const late = a.coordinator.commit('z0', { watermark: 11, state: 'a at 11' });
+    const late = a.coordinator.commitNow('z0', { watermark: 11, state: 'a at 11' });
     expect(await refusalOf(fleet, late)).toBe('E_FENCED');
     expect(storedText(fleet, 'z0')).toBe(taken);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 'z0', reason: 'fenced' }]);
@@ -218,7 +218,9 @@ describe('a fenced worker', () => {
         return typeof matcher === 'function' && matcher(call);
       }).length;
     const sent = writes();
-    expect(await refusalOf(fleet, a.coordinator.commit('z0', { watermark: 12 }))).toBe('E_FENCED');
+    expect(await refusalOf(fleet, a.coordinator.commitNow('z0', { watermark: 12 }))).toBe(
+      'E_FENCED',
+    );
     await fleet.advance(2 * LEASE_MS);
     expect(writes()).toBe(sent);
     expect(storedText(fleet, 'z0')).toBe(taken);
@@ -232,7 +234,9 @@ describe('a fenced worker', () => {
     const taken = storedText(fleet, 'z0');
     await fleet.advance(20);
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 'z0', reason: 'fenced' }]);
-    expect(await refusalOf(fleet, a.coordinator.commit('z0', { watermark: 1 }))).toBe('E_FENCED');
+    expect(await refusalOf(fleet, a.coordinator.commitNow('z0', { watermark: 1 }))).toBe(
+      'E_FENCED',
+    );
     expect(storedText(fleet, 'z0')).toBe(taken);
   });
 
@@ -260,7 +264,7 @@ describe('a poison split', () => {
     let progress = 0;
     await fleet.until('quarantined', () => {
       // The other split goes on all the time: what fails beside it fails by itself.
-      void a.coordinator.commit('good', { watermark: (progress += 1) });
+      void a.coordinator.commitNow('good', { watermark: (progress += 1) });
       if (a.held.delete('bad')) {
         failedAtMs.push(fleet.clock.nowMs());
         void a.coordinator.fail('bad', 'undecodable descriptor');
@@ -280,7 +284,7 @@ describe('a poison split', () => {
         by: 'a',
       },
     ]);
-    void a.coordinator.commit('good', { watermark: progress, completed: true });
+    void a.coordinator.commitNow('good', { watermark: progress, completed: true });
     await fleet.until('the verdict', () => a.verdict !== null, LEASE_MS);
     expect(a.verdict).toEqual({
       kind: 'stalled',
@@ -320,7 +324,7 @@ describe('a standby', () => {
     const standby = fleet.seam('s');
     await fleet.until('it is there', () => sessionOf(fleet, 's') !== null, 2_000);
     await fleet.advance(LEASE_MS);
-    void a.coordinator.commit('only', { watermark: 9, completed: true });
+    void a.coordinator.commitNow('only', { watermark: 9, completed: true });
     await fleet.until('both hear', () => a.verdict !== null && standby.verdict !== null, 2_000);
     expect([a.verdict?.kind, standby.verdict?.kind]).toEqual(['complete', 'complete']);
     expect(eventsOf(standby, 'gained')).toEqual([]);

@@ -61,7 +61,7 @@ describe('fail', () => {
     expect(fleet.split('s1')).toMatchObject({ epoch: '2', owner: 'a', failing: { failures: 1 } });
     expect(fleet.split('s1')?.lastFailure).toMatchObject({ reason: 'no luck', epoch: '1' });
     expect(eventsOf(a, 'lost')).toEqual([]);
-    await a.coordinator.commit('s1', { watermark: 1, completed: true });
+    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict?.kind === 'complete');
     expect(fleet.split('s1')).toMatchObject({ attempts: 0, status: 'completed' });
     expect(violations(fleet.store)).toEqual([]);
@@ -140,7 +140,7 @@ describe('a lease that no tenancy holds', () => {
     await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     await fleet.until('both', () => a.held.size === 2);
-    await a.coordinator.commit('s1', { watermark: 1, completed: true });
+    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
     await fleet.advance(1_000);
     const before = fleet.store.dump(fleet.keys.split('s1' as SplitId))[0];
     const rules = fault.strike(a.client, transaction('dropLease'));
@@ -152,7 +152,7 @@ describe('a lease that no tenancy holds', () => {
     expect(fleet.store.dump(fleet.keys.split('s1' as SplitId))[0]).toEqual(before);
     expect(eventsOf(a, 'lost')).toEqual([]);
     expect(fleet.leasesOf('a')).toEqual(['s2']);
-    await a.coordinator.commit('s2', { watermark: 1, completed: true });
+    await a.coordinator.commitNow('s2', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict?.kind === 'complete');
   });
 

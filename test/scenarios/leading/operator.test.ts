@@ -179,7 +179,7 @@ describe('a requeue', () => {
     await startFleet({ planner: finalPlan(['good', 'bad']) });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
-    const committed = a.coordinator.commit('bad', { watermark: 3, state: 'where it stopped' });
+    const committed = a.coordinator.commitNow('bad', { watermark: 3, state: 'where it stopped' });
     await fleet.advance(10);
     await committed;
     const failed = a.coordinator.fail('bad', 'broken', undefined, { never: true });

@@ -166,7 +166,7 @@ describe('seeded progress', () => {
     const progress = a.held.get('s0')!;
     expect(progress.watermark).toBe(40n);
     expect(textOf(progress.state)).toBe('offset 40');
-    const refused = a.coordinator.commit('s0', { watermark: 39 });
+    const refused = a.coordinator.commitNow('s0', { watermark: 39 });
     await expect(refused).rejects.toMatchObject({ code: 'E_WATERMARK_REGRESSION' });
     expect(fleet.split('s0')?.watermark).toBe('40');
   });
@@ -183,7 +183,7 @@ describe('seeded progress', () => {
     await startFleet({ planner, config: { replanIntervalMs: REPLAN_MS } });
     const a = fleet.seam('a');
     await fleet.until('both held', () => a.held.size === 2);
-    const committed = a.coordinator.commit('s0', { watermark: 50 });
+    const committed = a.coordinator.commitNow('s0', { watermark: 50 });
     await fleet.until('a second run', () => asked.length === 2);
     await committed;
     // A new leader knows no id from memory; what is stored stays all the same.

@@ -51,7 +51,7 @@ describe('a planner slower than a lease', () => {
     const b = fleet.seam('b');
     handBackAll(a);
     await fleet.until('4 and 4', () => a.held.size === 4 && b.held.size === 4, LEASE_MS);
-    const committed = a.coordinator.commit([...a.held.keys()][0]!, { watermark: 7 });
+    const committed = a.coordinator.commitNow([...a.held.keys()][0]!, { watermark: 7 });
     await fleet.advance(100);
     await committed;
     await fleet.advance(3 * LEASE_MS);

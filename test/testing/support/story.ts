@@ -312,6 +312,7 @@ export function presence(id: string, stamp: Stamp, fields: Partial<PresenceRecor
     maxInFlight: 8,
     parting: false,
     refuses: [],
+    plannerFailed: false,
     version: '0',
     host: '',
     ...fields,

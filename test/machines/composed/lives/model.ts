@@ -164,7 +164,7 @@ export const nonceOf = (id: string): string => `${id}1`;
 export const charts = {
   presence: new PureChart(presenceMachine, { instance: 'a', failuresMax: 9 }, ['refusals']),
   session: new PureChart(sessionMachine, { of: 'worker' }),
-  leader: new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 }),
+  leader: new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1, planTimeoutMs: 1 }),
   departure: new PureChart(departureMachine, { instance: 'a' }),
   link: new PureChart(linkMachine, { instance: 'a', leaseDurationMs: 2 }),
   tenancy: new PureChart(tenancyMachine, { split: SPLIT, drainDeadlineMs: 1 }),

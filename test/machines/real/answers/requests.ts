@@ -151,9 +151,11 @@ export const REQUESTS: Readonly<Record<ChartName, Readonly<Record<string, Reques
     },
     startPlanner: {
       answers: ['planner.returned', 'planner.threw'],
-      overtakenBy: TERM_ENDS,
+      // What is waited for in vain is aborted, and begun anew.
+      overtakenBy: [...TERM_ENDS, 'planner.overdue'],
       withinMs: 100,
     },
+    retirePlanner: { answers: ['planner.retry'], overtakenBy: TERM_ENDS, withinMs: 0 },
     seedSplits: {
       answers: ['splits.seeded'],
       overtakenBy: TERM_ENDS,

@@ -84,13 +84,13 @@ class TenancyWorld implements World {
 
   progress(): void {
     this.watermark += 1;
-    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
+    this.ask(this.stage.worker.commitNow(SPLIT, { watermark: this.watermark }));
   }
 
   /** A commit goes out and is not answered: what ends the tenancy stands in line behind it. It is no progress. */
   async standInLine(): Promise<void> {
     this.commits.shut();
-    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
+    this.ask(this.stage.worker.commitNow(SPLIT, { watermark: this.watermark }));
     await this.stage.clock.settle();
   }
 }
@@ -250,6 +250,14 @@ const ended = (world: TenancyWorld, status: string): string[] => {
   ];
 };
 
+/** A failure keeps its reason; one by a broken rule is told to the service, too. */
+const reasonIsKept = (world: TenancyWorld): boolean => {
+  const reason = world.stage.split()?.lastFailure?.reason ?? '';
+  return (
+    reason === 'poison' || (reason.includes('fall back') && world.told().includes('lost failed'))
+  );
+};
+
 /** Ended by somebody else: the service was told, once it had the split. */
 const lost = (world: TenancyWorld, reason: string): string[] => {
   const told = world.told();
@@ -311,11 +319,15 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     },
     'split.complete': async (world) => {
       await world.standInLine();
-      world.ask(world.stage.worker.commit(SPLIT, { watermark: 100, completed: true }));
+      world.ask(world.stage.worker.commitNow(SPLIT, { watermark: 100, completed: true }));
     },
     'split.fail': async (world) => {
       await world.standInLine();
       world.ask(world.stage.worker.fail(SPLIT, 'poison'));
+    },
+    'watermark.fell': async (world) => {
+      await world.standInLine();
+      world.ask(world.stage.worker.commitNow(SPLIT, { watermark: -1 }));
     },
     'split.release': async (world) => {
       await world.standInLine();
@@ -430,7 +442,7 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     failed: (world) => [
       ...ended(world, 'runnable'),
       ...say(world.stage.split()?.failing?.failures === 1, 'no failure is noted'),
-      ...say(world.stage.split()?.lastFailure?.reason === 'poison', 'the reason is not kept'),
+      ...say(reasonIsKept(world), 'the reason is not kept'),
     ],
     lostFenced: (world) => [
       ...lost(world, 'fenced'),
@@ -449,7 +461,7 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     const { stage } = world;
     const before = stage.split()?.watermark ?? null;
     let outcome = '';
-    stage.worker.commit(SPLIT, { watermark: 1_000 }).then(
+    stage.worker.commitNow(SPLIT, { watermark: 1_000 }).then(
       () => (outcome = 'durable'),
       (error: unknown) => (outcome = isLeaseholdError(error) ? error.code : 'bug'),
     );

@@ -1,10 +1,10 @@
 /** What an etcd store is made from, and the check that every option passes. */
 import { readFileSync } from 'node:fs';
-import type { Clock } from '../../base/clock.ts';
-import { messageOf } from '../../base/errors.ts';
-import { describe } from '../../base/ids.ts';
-import type { Random } from '../../base/random.ts';
-import { A_CLOCK, A_RANDOM } from '../../base/rules.ts';
+import type { Clock } from '../../../base/clock.ts';
+import { messageOf } from '../../../base/errors.ts';
+import { describe } from '../../../base/ids.ts';
+import type { Random } from '../../../base/random.ts';
+import { A_CLOCK, A_RANDOM } from '../../../base/rules.ts';
 import {
   aText,
   type Field,
@@ -15,7 +15,7 @@ import {
   refuseIfAny,
   type TableOf,
   type Violation,
-} from '../../base/shape.ts';
+} from '../../../base/shape.ts';
 import { type EtcdTlsOptions, readCredentials } from './certificates.ts';
 
 /** A user of etcd and the password; tokens are fetched and renewed by the store. */

@@ -1,6 +1,5 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
-import { LeaseholdError } from '../../base/errors.ts';
-import type { SplitId } from '../../base/ids.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
 import type {
   Ending,
   FailureFacts,
@@ -64,41 +63,3 @@ export interface Wish {
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
   return (sent.commit ?? sent.ending)?.waiters ?? [];
 }
-<<<<<<< HEAD
-
-/** Newer progress in the place of older; without a state of its own it keeps the older one's. */
-export function merged(older: Progress, newer: Progress): Progress {
-  return { watermark: newer.watermark, state: newer.state ?? older.state };
-}
-
-/** Where the one write of a tenancy that is under way stands (R38). */
-export type Line =
-  | { readonly kind: 'idle' }
-  /** In line; what it will be is built when its turn comes. */
-  | { readonly kind: 'queued' }
-  | { readonly kind: 'sent'; readonly write: SentWrite };
-
-export const IDLE: Line = { kind: 'idle' };
-export const QUEUED: Line = { kind: 'queued' };
-
-/** The source counts wrongly. */
-export function regressionError(
-  split: SplitId,
-  committed: string | null,
-  given: string | null,
-): LeaseholdError {
-  return new LeaseholdError(
-    'E_WATERMARK_REGRESSION',
-    `split ${split} was committed at watermark ${committed} and may not fall back to ` +
-      `${given}: the source counts wrongly`,
-    {
-      details: {
-        split,
-        committed,
-        given,
-      },
-    },
-  );
-}
-=======
->>>>>>> main

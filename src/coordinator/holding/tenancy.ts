@@ -11,7 +11,7 @@ import type {
   TenancyEvent,
 } from '../../../machines/tenancy/tenancy.events.ts';
 import type { Epoch, Revision } from '../../base/decimals.ts';
-import type { LeaseholdError } from '../../base/errors.ts';
+import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { isHandedBack, settleConflict } from '../../protocol/settle.ts';
 import {
@@ -32,14 +32,9 @@ import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
-import type { TenancyHooks } from './tenancy-hooks.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
-  IDLE,
-  type Line,
-  QUEUED,
-  regressionError,
   type EndingWish,
   type Line,
   type PendingCommit,
@@ -49,8 +44,6 @@ import {
   type Wish,
 } from './tenancy-writes.ts';
 
-<<<<<<< HEAD
-=======
 const IDLE: Line = { kind: 'idle' };
 const QUEUED: Line = { kind: 'queued' };
 
@@ -65,7 +58,6 @@ export interface TenancyHooks {
   failing(tenancy: Tenancy, sinceMs: number): boolean;
 }
 
->>>>>>> main
 export class Tenancy {
   readonly split: SplitId;
   /** Of the split's record. */
@@ -265,7 +257,18 @@ export class Tenancy {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;
-    return regressionError(this.split, this.#acceptedWatermark, progress.watermark);
+    return new LeaseholdError(
+      'E_WATERMARK_REGRESSION',
+      `split ${this.split} was committed at watermark ${this.#acceptedWatermark} and may not fall back to ` +
+        `${progress.watermark}: the source counts wrongly`,
+      {
+        details: {
+          split: this.split,
+          committed: this.#acceptedWatermark,
+          given: progress.watermark,
+        },
+      },
+    );
   }
 
   /** Sends the next write if none is on its way: the unsent commit first, then the ending. */

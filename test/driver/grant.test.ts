@@ -255,7 +255,7 @@ describe('endings', () => {
     fleet.worker('a', async (grant) => {
       await grant.complete({ watermark: NaN }).catch((error: unknown) => refused.push(error));
     });
-    await fleet.until('a failure', () => fleet.split('s1')?.attempts === 1, 5_000);
+    await fleet.until('a failure', () => fleet.split('s1')?.failing?.failures === 1, 5_000);
     expect(refused[0]).toMatchObject({ code: 'E_PROGRESS_INVALID' });
     expect(fleet.split('s1')?.lastFailure?.reason).toBe('returned without completing');
   });

@@ -4,6 +4,7 @@ import {
   createWorker,
   type Grant,
   LeaseholdError,
+  neverRetry,
   type Worker,
   type WorkerOptions,
 } from '../../src/index.ts';
@@ -66,7 +67,7 @@ describe('run()', () => {
 
   test('run() - resolves to `stalled` with the ids of quarantined splits', async () => {
     const a = fleet.worker('a', async (grant) => {
-      if (grant.split.id === 's2') throw new Error('bad data');
+      if (grant.split.id === 's2') throw neverRetry('bad data');
       await grant.complete();
     });
     await fleet.until('the end', () => a.run.state !== 'pending');

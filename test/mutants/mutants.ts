@@ -366,7 +366,7 @@ export const MUTANTS: readonly Mutant[] = [
   shownBy(
     'test/scenarios/leading/planner-late',
     one('a leader keeps a planner that fails for ever', 'R59', LEADERSHIP, [
-      'if (!this.plannerRest.hasBetter(this.#peers.members())) return;',
+      'if (!this.plannerRest.beginIfBetter(this.#peers.members())) return;',
       'if (this.isLeading) return;',
     ]),
   ),

@@ -38,7 +38,6 @@ const LEAVING = 'the worker is leaving';
 export class Leadership {
   readonly session: SessionKeeper;
   readonly planning: Planning;
-  /** Whether other workers should plan rather than this one (R59). */
   readonly plannerRest: PlannerRest;
   readonly #core: Core;
   readonly #hooks: LeadershipHooks;
@@ -242,9 +241,8 @@ export class Leadership {
   /** Tells the chart what this worker knows about standing for election, where that is news. */
   #look(): void {
     const { view } = this.#core;
-    const isLed = view.leader !== null || view.isLeaderUnreadable;
-    if (isLed) this.#candidacy.leaderSeen();
     const leader = leaderIn(view, this.session.id);
+    if (leader !== 'none') this.#candidacy.leaderSeen();
     const sight = { mayStand: this.#hooks.mayStand(), leader, plan: view.plan.kind } as const;
     const type = outlookOf(sight, (state) => this.#chart.isIn(state));
     if (type === 'leader.absent') {
@@ -262,8 +260,7 @@ export class Leadership {
 
   /** The planner has had its time: leads no more, if another worker may do better (R59). */
   #giveWay(): void {
-    if (!this.plannerRest.hasBetter(this.#peers.members())) return;
-    this.plannerRest.begin();
+    if (!this.plannerRest.beginIfBetter(this.#peers.members())) return;
     const reason = `${this.planning.complaint}; another worker may try`;
     this.#send({ type: 'term.unhealthy', reason, restMs: this.#core.config.leaseDurationMs });
   }

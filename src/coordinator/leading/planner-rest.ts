@@ -21,12 +21,14 @@ export class PlannerRest {
     return this.#timer !== null;
   }
 
-  /** Whether another of these workers should rather plan. */
-  hasBetter(members: readonly Member[]): boolean {
+  /** Begins if another of these workers should rather plan; tells whether it did. */
+  beginIfBetter(members: readonly Member[]): boolean {
     const { me } = this.#core;
-    return members.some(
-      ({ instance, presence }) => instance !== me && !presence.record.plannerFailed,
-    );
+    const isBetter = ({ instance, presence }: Member): boolean =>
+      instance !== me && !presence.record.plannerFailed;
+    if (!members.some(isBetter)) return false;
+    this.begin();
+    return true;
   }
 
   /** The planner of this worker has failed. */

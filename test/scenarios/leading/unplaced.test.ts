@@ -1,9 +1,9 @@
 /** Splits that wait for a place: how many, why, and who says so. */
 import { describe, expect, test } from '@jest/globals';
-import type { Status } from '../../../src/index.ts';
+import type { PlanAnswer, Status } from '../../../src/index.ts';
 import { finalPlan, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { completeHeld, handBackAsked } from '../../support/sources.ts';
-import { eventsOf } from '../../support/observed.ts';
+import { deferred, eventsOf } from '../../support/observed.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
 
 const unplaced = ({ coordinator }: SeamWorker): Status['unplaced'] => coordinator.status().unplaced;
@@ -72,11 +72,15 @@ describe('splits without a place', () => {
     ['is drained', (id: string) => fleet.operator().drain(id)],
     ['is cordoned, and held nothing', (id: string) => fleet.operator().cordon(id)],
   ])('a fleet that %s as a whole - says why nothing runs (R60)', async (_what, act) => {
-    await startFleet();
-    await act('a');
-    await act('b');
+    const listed = deferred<PlanAnswer>();
+    await startFleet({ planner: { fingerprint: () => 'plan:v1', plan: () => listed.promise } });
     const a = fleet.seam('a');
     const b = fleet.seam('b');
+    await fleet.until('both are there', () => fleet.under('workers/').length === 2);
+    await act('a');
+    await act('b');
+    const splits = ids(4).map((id) => ({ id, descriptor: id }));
+    listed.resolve({ splits, finality: 'final' });
     await fleet.advance(3 * LEASE_MS);
     const leader = [a, b].find(({ coordinator }) => coordinator.status().isLeading)!;
     expect(reasons(leader)).toEqual({ nobodyMay: 4 });

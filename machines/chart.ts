@@ -1,17 +1,5 @@
 /** What every chart of Leasehold carries beside its states. */
 
-/** The charts by name. */
-export type ChartName =
-  | 'tenancy'
-  | 'presence'
-  | 'session'
-  | 'leader'
-  | 'peer'
-  | 'departure'
-  | 'link'
-  | 'follow'
-  | 'writing';
-
 /** Tags of states, for status pages and for deciding what a tenancy may do. */
 export type Tag =
   /** The split's lease is under this worker's session. */

@@ -1,6 +1,6 @@
 /** The charts: pure, without I/O, the same objects that run, are drawn and generate the tests. */
-export type { ChartName, Ignored, Tag } from './chart.ts';
-export { CHARTS, type Chart } from './charts.ts';
+export type { Ignored, Tag } from './chart.ts';
+export { CHARTS, type Chart, type ChartName } from './charts.ts';
 export type { DepartureEvent } from './departure/departure.events.ts';
 export { departureMachine } from './departure/departure.machine.ts';
 export type { FollowEvent } from './follow/follow.events.ts';

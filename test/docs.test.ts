@@ -4,16 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, test } from '@jest/globals';
-import {
-  errorsPage,
-  logPage,
-  optionsPage,
-  TESTS_MAX,
-  TESTS_MIN,
-  versionSource,
-  withOptions,
-  withTests,
-} from './tools/docs.ts';
+import { errorsPage, TESTS_MAX, TESTS_MIN, withOptions, withTests } from './tools/docs.ts';
 import { ERROR_CODES } from '../src/base/errors.ts';
 import { promisedTests } from './support/reporter.js';
 import { testsNamed, testTitles, titlesIn } from './support/titles.ts';
@@ -83,7 +74,7 @@ describe('README', () => {
   test('README - has a table of options that is up to date (npm run docs)', async () => {
     expect(readme).toContain('| `leaseDurationMs`');
     expect(await withOptions(readme)).toBe(readme);
-    const stale = readme.replace('\n| `leaseDurationMs`', '\n| `leaseMs`');
+    const stale = readme.replace('| `leaseDurationMs`', '| `leaseMs`');
     expect(await withOptions(stale)).toBe(readme);
   });
 
@@ -105,7 +96,7 @@ describe('README', () => {
   });
 
   test('README - can be read in one sitting', () => {
-    expect(readme.trimEnd().split('\n').length).toBeLessThanOrEqual(340);
+    expect(readme.trimEnd().split('\n').length).toBeLessThanOrEqual(300);
   });
 });
 
@@ -129,11 +120,11 @@ describe('tests that documents name', () => {
   const unclear = (names: readonly string[]): string[] =>
     names.filter((name) => testsNamed(name, titles).length !== 1);
 
-  test('rules - R1 to R47 are there once, others follow in order, and each names two to six tests', () => {
+  test('rules - R1 to R47 are there once, in order, and each names two to six tests', () => {
     const rules = rulesOf(read('src/protocol/INVARIANTS.md'));
-    const numbers = rules.map(({ rule }) => Number(rule.slice(1)));
-    expect(numbers.slice(0, 47)).toEqual(Array.from({ length: 47 }, (_, index) => index + 1));
-    expect(numbers).toEqual([...new Set(numbers)].sort((a, b) => a - b));
+    expect(rules.map(({ rule }) => rule)).toEqual(
+      Array.from({ length: 47 }, (_, index) => `R${index + 1}`),
+    );
     for (const { rule, tests } of rules) {
       const isEnough = tests.length >= TESTS_MIN && tests.length <= TESTS_MAX;
       expect([rule, isEnough]).toEqual([rule, true]);
@@ -209,19 +200,6 @@ describe('errors', () => {
     expect(read('src/base/ERRORS.md')).toBe(await errorsPage());
   });
 
-  test('errors - what to do about a write without an answer agrees with R1: nothing is concluded from what is stored', async () => {
-    const [, advice = ''] = /\| `indeterminate` *\|([^|]*)\|/.exec(await errorsPage()) ?? [];
-    expect(advice).toContain('proves nothing (R1)');
-    expect(advice).toContain('Repeat');
-    expect(advice).not.toMatch(/look at what is stored/i);
-  });
-
-  test('options, log, version - the pages and version.ts are up to date (npm run docs)', async () => {
-    expect(read('src/coordinator/api/OPTIONS.md')).toBe(await optionsPage());
-    expect(read('src/coordinator/api/LOG.md')).toBe(await logPage());
-    expect(read('src/coordinator/api/version.ts')).toBe(versionSource());
-  });
-
   test('errors - each code is expected by a test', () => {
     const sources = readdirSync(path.join(root, 'test'), { recursive: true, encoding: 'utf8' })
       .filter((file) => file.endsWith('.ts'))
@@ -239,33 +217,12 @@ describe('documents', () => {
     'src/README.md',
     'src/adr/README.md',
     'src/base/ERRORS.md',
-    'src/coordinator/api/LOG.md',
-    'src/coordinator/api/OPTIONS.md',
     'src/protocol/INVARIANTS.md',
     'src/records/README.md',
     'test/README.md',
     'test/SCENARIOS.md',
   ])('%s - links only to what exists', (file) => {
     expect(brokenLinks(file, read(file))).toEqual([]);
-  });
-
-  test('README and the pages it leads to - link to files of the package', async () => {
-    const command = ['pack', '--dry-run', '--json', '--ignore-scripts'];
-    const { stdout } = await promisify(execFile)('npm', command, { cwd: root });
-    const [{ files }] = JSON.parse(stdout) as [{ files: { path: string }[] }];
-    const packed = new Set(files.map((file) => file.path));
-    const pages = ['README.md', ...relativeLinks(readme)].filter((page) =>
-      /^[^#]*\.md$/.test(page),
-    );
-    expect(pages).toContain('src/coordinator/api/LOG.md');
-    // Those that explain how the code is built also lead into it.
-    const own = pages.filter((page) => page !== 'src/testing/README.md');
-    const missing = own.flatMap((page) =>
-      relativeLinks(read(page))
-        .map((link) => path.posix.join(path.posix.dirname(page), link.split('#')[0]!))
-        .filter((target) => target !== path.posix.dirname(page) && !packed.has(target)),
-    );
-    expect([...pages.filter((page) => !packed.has(page)), ...missing]).toEqual([]);
   });
 
   test('documents - a broken link or anchor is noticed', () => {

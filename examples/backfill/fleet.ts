@@ -17,7 +17,6 @@ import {
 import { processSplit } from './handler.ts';
 import { CONFIG, type FileRead, type Outcome, Progress, type WorkerReport } from './job.ts';
 import { JobWatch } from './job-watch.ts';
-import { log } from './log.ts';
 import { SimulatedProcess } from './simulated-process.ts';
 
 const JOB = 'backfill';
@@ -82,7 +81,6 @@ export class Fleet {
       planner: this.#planner,
       clock: process.clock,
       config: CONFIG,
-      logger: log,
     });
     const report = this.progress.joined(instanceId);
     this.#members.push(new Member(process, worker, report));

@@ -27,8 +27,6 @@ store's history, that nobody wrote to a split that was no longer its own.
   --json         print one JSON document instead of a report for people
   --help         print this
 
-The environment variable LOG_LEVEL (info, warn, ...) adds the workers' log to standard error.
-
 Exit code: 0 verified, 1 not verified or failed, 2 wrong usage.
 `;
 

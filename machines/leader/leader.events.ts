@@ -3,17 +3,11 @@
 export interface LeaderContext {
   readonly instance: string;
   readonly replanIntervalMs: number;
-  readonly planTimeoutMs: number;
   /** How long the next armed timer of each kind runs. */
   readonly candidacyDelayMs: number;
   readonly restMs: number;
   readonly balanceDelayMs: number;
   readonly plannerPauseMs: number;
-  readonly plannerLateMs: number;
-  readonly hangPatienceMs: number;
-  readonly failPatienceMs: number;
-  /** The planner has thrown since it was last waited for in vain. */
-  readonly isFailing: boolean;
   /** True once the worker is leaving: it campaigns no more. */
   readonly isLeaving: boolean;
   /** Inputs of the balance moved while assignments were being written. */
@@ -23,8 +17,6 @@ export interface LeaderContext {
 export interface LeaderInput {
   readonly instance: string;
   readonly replanIntervalMs: number;
-  /** How long a run of the planner is waited for, at first. */
-  readonly planTimeoutMs: number;
 }
 
 export type LeaderEvent =
@@ -53,10 +45,6 @@ export type LeaderEvent =
   | { type: 'planner.returned' }
   | { type: 'planner.threw'; pauseMs: number }
   | { type: 'planner.retry' }
-  /** The planner still owes an answer: people should know. */
-  | { type: 'planner.late' }
-  /** It has had its time: another worker may try. */
-  | { type: 'planner.overdue' }
   | { type: 'splits.seeded' }
   | { type: 'plan.published'; isSealed: boolean }
   | { type: 'inputs.changed'; delayMs: number }

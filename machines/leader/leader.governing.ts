@@ -1,19 +1,11 @@
 /**
  * What a leader does at once: planning, balancing and judging. A slow planner delays neither of the others.
  *
- * Rules: R18, R21-R26, R42, R58, R59.
+ * Rules: R18, R21-R26, R42.
  */
-import { DELAY_MS_MAX } from '../../src/base/clock.ts';
 import { leaderSetup } from './leader.setup.ts';
 
 const base = leaderSetup;
-
-/** A planner that owes an answer is named after this long, then after twice as long, and so on to the longest. */
-const LATE_MS = 30_000;
-const LATE_MS_MAX = 3_600_000;
-/** How long a planner may fail, from its first failure, before another worker may try; doubles to the longest. */
-export const FAIL_PATIENCE_MS = 120_000;
-const FAIL_PATIENCE_MS_MAX = 3_600_000;
 
 const noteBalanceDelay = base.assign(({ event }) =>
   event.type === 'inputs.changed' ? { balanceDelayMs: event.delayMs } : {},
@@ -27,33 +19,6 @@ const notePlannerPause = base.assign(({ event }) =>
 );
 const armPlanner = base.raise({ type: 'planner.retry' }, { delay: 'plannerPause', id: 'planner' });
 const disarmPlanner = base.cancel('planner');
-const isAskedNow = base.assign({ plannerLateMs: LATE_MS, isFailing: false });
-const noteFailing = base.assign({ isFailing: true });
-const armLate = base.raise({ type: 'planner.late' }, { delay: 'plannerLate', id: 'late' });
-const disarmLate = base.cancel('late');
-const noteLate = base.assign(({ context }) => ({
-  plannerLateMs: Math.min(2 * context.plannerLateMs, LATE_MS_MAX),
-}));
-const armPatience = base.raise({ type: 'planner.overdue' }, { delay: 'patience', id: 'patience' });
-const disarmPatience = base.cancel('patience');
-/** Whoever is waited for in vain is waited for twice as long next time: what is slow comes to its end some day. */
-const growPatience = base.assign(({ context }) => ({
-  isFailing: false,
-  hangPatienceMs: Math.min(2 * context.hangPatienceMs, DELAY_MS_MAX),
-  failPatienceMs: Math.min(2 * context.failPatienceMs, FAIL_PATIENCE_MS_MAX),
-}));
-const notePatience = base.assign(({ context }) => ({
-  hangPatienceMs: context.planTimeoutMs,
-  failPatienceMs: FAIL_PATIENCE_MS,
-}));
-const tellOfLateness = ['reportPlanner', noteLate, disarmLate, armLate] as const;
-const outwaited = [
-  disarmPatience,
-  growPatience,
-  armPatience,
-  disarmPlanner,
-  'retirePlanner',
-] as const;
 const armReplan = base.raise({ type: 'plan.due' }, { delay: 'replanInterval', id: 'replan' });
 const disarmReplan = base.cancel('replan');
 
@@ -73,51 +38,16 @@ export const planning = base.createStateConfig({
       },
     },
     enumerating: {
-      description: 'The planner lists the work, or rests after a failure.',
+      description: 'The planner lists the work; it may take as long as it needs.',
       tags: ['waiting'],
-      entry: [isAskedNow, armLate, armPatience, 'startPlanner'],
-      exit: [disarmPlanner, disarmLate, disarmPatience],
-      initial: 'prompt',
+      entry: 'startPlanner',
+      exit: disarmPlanner,
       on: {
-        'planner.returned': { target: 'seeding', actions: notePatience },
-        'planner.threw': [
-          { guard: 'isFailing', actions: [notePlannerPause, disarmPlanner, armPlanner] },
-          {
-            // From the first failure on another time runs.
-            actions: [
-              notePlannerPause,
-              noteFailing,
-              disarmPlanner,
-              armPlanner,
-              disarmPatience,
-              armPatience,
-            ],
-          },
-        ],
+        'planner.returned': 'seeding',
+        'planner.threw': { actions: [notePlannerPause, disarmPlanner, armPlanner] },
         'planner.retry': { actions: 'startPlanner' },
-        'planner.late': { actions: tellOfLateness },
-        'planner.overdue': { actions: outwaited },
         // The run goes on: there is one at a time.
         'plan.lost': { actions: 'recreatePlan' },
-      },
-      states: {
-        prompt: {
-          description: 'The planner was asked a moment ago.',
-          on: {
-            'planner.late': { target: 'late', actions: tellOfLateness },
-            'planner.overdue': { target: 'overdue', actions: outwaited },
-          },
-        },
-        late: {
-          description: 'The planner has owed an answer for so long that people are told.',
-          tags: ['alert'],
-          on: { 'planner.overdue': { target: 'overdue', actions: outwaited } },
-        },
-        overdue: {
-          description:
-            'The planner has had its time: as soon as another worker can try, this one leads no more.',
-          tags: ['alert'],
-        },
       },
     },
     seeding: {

@@ -5,8 +5,7 @@ const FOLLOWING = ['barred', 'led', 'vacant', 'planless', 'resting'].map((s) => 
 const CAMPAIGNING = ['campaigning.opening', 'campaigning.standing'];
 const ENDING = ['resigning', 'deposed'];
 const OUTSIDE = [...FOLLOWING, ...CAMPAIGNING, ...ENDING];
-const ENUMERATING = ['prompt', 'late', 'overdue'].map((state) => `enumerating.${state}`);
-const PLANNING = ['idle', ...ENUMERATING, 'seeding', 'publishing', 'recreating', 'sealed'];
+const PLANNING = ['idle', 'enumerating', 'seeding', 'publishing', 'recreating', 'sealed'];
 const BALANCING = ['settled', 'dirty', 'publishing'];
 const JUDGING = ['open', 'reading', 'recording', 'decided'];
 
@@ -103,11 +102,9 @@ export const leaderIgnores: readonly Ignored[] = [
     states: outside('planning', PLANNING, 'recreating'),
     why: 'The run under way fills it, or the term is over.',
   },
-  { event: 'planner.returned', states: outside('planning', PLANNING, ...ENUMERATING), why: LATE },
-  { event: 'planner.threw', states: outside('planning', PLANNING, ...ENUMERATING), why: LATE },
-  { event: 'planner.retry', states: outside('planning', PLANNING, ...ENUMERATING), why: FIRED },
-  { event: 'planner.late', states: outside('planning', PLANNING, ...ENUMERATING), why: FIRED },
-  { event: 'planner.overdue', states: outside('planning', PLANNING, ...ENUMERATING), why: FIRED },
+  { event: 'planner.returned', states: outside('planning', PLANNING, 'enumerating'), why: LATE },
+  { event: 'planner.threw', states: outside('planning', PLANNING, 'enumerating'), why: LATE },
+  { event: 'planner.retry', states: outside('planning', PLANNING, 'enumerating'), why: FIRED },
   { event: 'splits.seeded', states: outside('planning', PLANNING, 'seeding'), why: LATE },
   { event: 'plan.published', states: outside('planning', PLANNING, 'publishing'), why: LATE },
   {

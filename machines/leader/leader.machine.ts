@@ -3,7 +3,7 @@
  *
  * Every write of a term carries the term's own guard (R19). Rules: R18-R26. Tests: test/machines.
  */
-import { balancing, FAIL_PATIENCE_MS, judging, planning } from './leader.governing.ts';
+import { balancing, judging, planning } from './leader.governing.ts';
 import { leaderSetup } from './leader.setup.ts';
 
 const base = leaderSetup;
@@ -49,10 +49,6 @@ export const leaderMachine = base.createMachine({
     restMs: 0,
     balanceDelayMs: 0,
     plannerPauseMs: 0,
-    plannerLateMs: 0,
-    hangPatienceMs: input.planTimeoutMs,
-    failPatienceMs: FAIL_PATIENCE_MS,
-    isFailing: false,
     isLeaving: false,
     isStale: false,
   }),

@@ -30,10 +30,6 @@ export const leaderSetup = setup({
     requestResignation: (_) => undefined,
     /** Calls the planner. */
     startPlanner: (_) => undefined,
-    /** Says for how long the planner has owed an answer (R58). */
-    reportPlanner: (_) => undefined,
-    /** Aborts the run, and leaves the planning to another worker or tries again (R59). */
-    retirePlanner: (_) => undefined,
     /** Stores the planned splits that are not there yet (T4). */
     seedSplits: (_) => undefined,
     /** Writes counts, cursor, finality and the seal (T5). */
@@ -51,7 +47,6 @@ export const leaderSetup = setup({
     isLeaving: ({ context }) => context.isLeaving,
     isStale: ({ context }) => context.isStale,
     isSealed: (_, params: { isSealed: boolean }) => params.isSealed,
-    isFailing: ({ context }) => context.isFailing,
     hasAnswer: (_, params: { hasAnswer: boolean }) => params.hasAnswer,
   },
   delays: {
@@ -60,8 +55,5 @@ export const leaderSetup = setup({
     replanInterval: ({ context }) => context.replanIntervalMs,
     balanceDelay: ({ context }) => context.balanceDelayMs,
     plannerPause: ({ context }) => context.plannerPauseMs,
-    plannerLate: ({ context }) => context.plannerLateMs,
-    patience: ({ context: { isFailing, failPatienceMs, hangPatienceMs } }) =>
-      isFailing ? failPatienceMs : hangPatienceMs,
   },
 });

@@ -37,8 +37,6 @@ export type TenancyEvent =
   | { type: 'split.complete' }
   | { type: 'split.fail' }
   | { type: 'split.release' }
-  /** A commit would have lowered the watermark: the source counts wrongly (R38). */
-  | { type: 'watermark.fell' }
   | { type: 'drain.finished' }
   | { type: 'drain.declined' }
   | { type: 'drain.expired' }
@@ -46,7 +44,7 @@ export type TenancyEvent =
   | { type: 'progress.landed' }
   | { type: 'ending.sent' }
   | { type: 'ending.unanswered' }
-  | { type: 'ending.landed' }
+  | { type: 'ending.landed'; quarantined: boolean }
   /** The split is somebody else's, or what was found is nothing that the ending could be written on. */
   | { type: 'ending.refused' }
   | { type: 'tenancy.fenced' }

@@ -31,11 +31,6 @@ const forceOut = {
   target: 'closing',
   actions: [endWith('force'), 'loseGrant', noteLoss, 'requestEnding'],
 } as const;
-/** Ended as failed by a rule that its source broke. */
-const failBy = {
-  target: 'closing',
-  actions: [endWith('fail'), 'loseGrant', noteLoss, 'requestEnding'],
-} as const;
 /** Gone without the handler's doing; it is told once, if it was ever told that it had the split. */
 const loseTo = <Target extends string>(target: Target) =>
   ({ target: `#tenancy.${target}`, actions: ['loseGrant', noteLoss] }) as const;
@@ -46,7 +41,6 @@ const endings = {
   'split.complete': closeWith('complete'),
   'split.fail': closeWith('fail'),
   'split.release': closeWith('release'),
-  'watermark.fell': failBy,
 } as const;
 /** What others do to a split that is worked on. */
 const mishaps = {
@@ -66,6 +60,10 @@ const closing = base.createStateConfig({
       { guard: 'completes', target: '#tenancy.completed' },
       { guard: 'releases', target: '#tenancy.released' },
       { guard: 'isForced', target: '#tenancy.lostRevoked' },
+      {
+        guard: { type: 'quarantines', params: ({ event }) => ({ quarantined: event.quarantined }) },
+        target: '#tenancy.quarantined',
+      },
       { target: '#tenancy.failed' },
     ],
     'ending.refused': loseTo('lostFenced'),

@@ -6,6 +6,7 @@ const ENDED = [
   'released',
   'completed',
   'failed',
+  'quarantined',
   'lostFenced',
   'lostStarved',
   'lostRevoked',
@@ -50,13 +51,11 @@ export const tenancyIgnores: readonly Ignored[] = [
     states: [...CLAIMING, ...HOLDING, ...CLOSING],
     why: 'The answer to the write in flight decides, not what others saw.',
   },
-  ...['split.complete', 'split.fail', 'split.release', 'watermark.fell', 'drain.finished'].map(
-    (event) => ({
-      event,
-      states: [...UNHELD, ...CLOSING],
-      why: 'Nothing is granted, or the end is being written.',
-    }),
-  ),
+  ...['split.complete', 'split.fail', 'split.release', 'drain.finished'].map((event) => ({
+    event,
+    states: [...UNHELD, ...CLOSING],
+    why: 'Nothing is granted, or the end is being written.',
+  })),
   {
     event: 'drain.declined',
     states: [...UNHELD, 'held.owned', ...CLOSING],

@@ -80,9 +80,13 @@ export const tenancyMachine = tenancySetup.createMachine({
       type: 'final',
     },
     failed: {
-      description:
-        'The handler failed; the split rests, and is tried again or set aside by the leader.',
+      description: 'The handler failed; an attempt is spent and the split will be tried again.',
       tags: ['ended'],
+      type: 'final',
+    },
+    quarantined: {
+      description: 'Out of attempts: set aside until an operator puts it back.',
+      tags: ['ended', 'alert'],
       type: 'final',
     },
     lostFenced: {

@@ -32,6 +32,7 @@ export const tenancySetup = setup({
     completes: ({ context }) => context.ending === 'complete',
     releases: ({ context }) => context.ending === 'release',
     isForced: ({ context }) => context.ending === 'force',
+    quarantines: (_, params: { quarantined: boolean }) => params.quarantined,
   },
   delays: {
     drainTimer: ({ context }) => context.timerMs,

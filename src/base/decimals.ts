@@ -56,11 +56,6 @@ export function nextEpoch(epoch: Epoch): Epoch {
   return successor(epoch) as Epoch;
 }
 
-/** The smaller of two revisions. */
-export function minRevision(a: Revision, b: Revision): Revision {
-  return compareDecimals(a, b) <= 0 ? a : b;
-}
-
 /** The larger of two revisions. */
 export function maxRevision(a: Revision, b: Revision): Revision {
   return compareDecimals(a, b) >= 0 ? a : b;

@@ -5,7 +5,6 @@
  * that broke it and what to do. Anything that is not a `LeaseholdError` and not `signal.reason` is a bug and crashes.
  * Table for readers: ERRORS.md beside this file, generated from `ERROR_CODES`.
  */
-export { errorOf, messageOf } from './describe.ts';
 
 /**
  * What a caller can do about an error.
@@ -20,21 +19,11 @@ export type ErrorKind = 'usage' | 'unavailable' | 'indeterminate' | 'fenced' | '
 
 /** Every code, its kind, and what it means. Codes are public API and never change their meaning. */
 export const ERROR_CODES = {
-  E_CONFIG_INVALID: [
-    'usage',
-    'One or more options or arguments break their rules; all of them are listed.',
-  ],
+  E_CONFIG_INVALID: ['usage', 'One or more options break their rules; all of them are listed.'],
   E_ID_INVALID: ['usage', 'An instance, job or split id is not 1..128 bytes of [A-Za-z0-9_-].'],
-  E_EPOCH_INVALID: ['usage', 'A request on the seam does not name its tenancy by its epoch.'],
   E_PROGRESS_INVALID: ['usage', 'A watermark or state handed to a commit breaks its limits.'],
-  E_WATERMARK_REGRESSION: [
-    'usage',
-    'A source committed a watermark below one it had committed; its tenancy has failed.',
-  ],
   E_ALREADY_STARTED: ['usage', 'start(), run() or grants() was called twice on one worker.'],
   E_STOPPED: ['usage', 'The worker has stopped, or is stopping; it takes no new work.'],
-  E_JOB_UNKNOWN: ['usage', 'Nothing of a job of that name is stored under the prefix.'],
-  E_INSTANCE_UNKNOWN: ['usage', 'No instance of that name is there, assigned or under control.'],
   E_SPLIT_UNKNOWN: ['usage', 'No split of that id is in the plan.'],
   E_SPLIT_NOT_QUARANTINED: ['usage', 'Only a quarantined split can be requeued.'],
   E_STORE_UNREACHABLE: [
@@ -56,6 +45,7 @@ export const ERROR_CODES = {
   E_PLANNER_FAILED: ['fatal', 'The planner said that no retry can heal its error.'],
   E_FINGERPRINT_MISMATCH: ['fatal', 'The stored plan was made from another configuration.'],
   E_INSTANCE_ID_TAKEN: ['fatal', 'Another live process answers to the same instanceId.'],
+  E_WATERMARK_REGRESSION: ['fatal', 'A source committed a watermark below one it had committed.'],
   E_RECORD_CORRUPT: ['fatal', 'A record that the job cannot do without is unreadable.'],
   E_RECORD_NEWER: ['fatal', 'A record needs a newer reader than this version.'],
   E_RECORD_MISSING: ['fatal', 'Records are there that prove a plan, but the plan is gone.'],
@@ -98,13 +88,7 @@ export class LeaseholdError extends Error {
 
 /** True for an error of this library, also across two copies of it in one process. */
 export function isLeaseholdError(error: unknown): error is LeaseholdError {
-  if (typeof error !== 'object' || error === null) return false;
-  try {
-    return BRAND in error;
-  } catch {
-    // A proxy that does not let itself be asked.
-    return false;
-  }
+  return typeof error === 'object' && error !== null && BRAND in error;
 }
 
 /** A rule that this library itself broke. Never caught: the process should stop and report it. */
@@ -118,4 +102,9 @@ export class InvariantViolation extends Error {
 /** Throws {@link InvariantViolation} unless `condition` holds. */
 export function invariant(condition: unknown, message: string): asserts condition {
   if (!condition) throw new InvariantViolation(message);
+}
+
+/** The message of anything that was thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
 }

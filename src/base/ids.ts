@@ -1,9 +1,6 @@
 /** Names of things: what they may look like, and the check that every name from outside passes. */
-import { describe } from './describe.ts';
 import { LeaseholdError } from './errors.ts';
 import type { Random } from './random.ts';
-
-export { describe } from './describe.ts';
 
 declare const idBrand: unique symbol;
 type Id<Name extends string> = string & { readonly [idBrand]: Name };
@@ -37,6 +34,14 @@ export function idProblem(text: unknown): string | undefined {
   }
   const bad = Array.from(text).find((character) => !/[A-Za-z0-9_-]/.test(character));
   return `may only contain [A-Za-z0-9_-], got ${describe(bad)} in ${describe(text)}`;
+}
+
+/** A short, quoted rendering of any value for messages. */
+export function describe(value: unknown): string {
+  if (typeof value === 'bigint') return `${value}n`;
+  if (typeof value === 'number') return String(value);
+  const text = JSON.stringify(value) ?? String(value);
+  return text.length > 80 ? `${text.slice(0, 77)}...` : text;
 }
 
 /** Reads a split id. @throws LeaseholdError `E_ID_INVALID`. */

@@ -3,8 +3,6 @@
  */
 import { checkDelay, type Clock, type Timer } from './clock.ts';
 import type { Random } from './random.ts';
-import { A_RANDOM } from './rules.ts';
-import { aNumber, checkTable, type TableOf } from './shape.ts';
 
 interface VirtualTimer {
   readonly dueMs: number;
@@ -33,9 +31,6 @@ export interface VirtualClock extends Clock {
   stepWall(deltaMs: number): void;
 }
 
-/** The last date there is. */
-const WALL_MS_MAX = 8.64e15;
-
 /** Turns of the event loop given to reactions between two timers; promise chains of any length run in one turn. */
 const SETTLE_TURNS = 2;
 
@@ -47,23 +42,8 @@ export interface VirtualClockOptions {
   readonly order?: Random;
 }
 
-/** The options of `virtualClock`. */
-export const VIRTUAL_CLOCK_OPTIONS: TableOf<VirtualClockOptions> = {
-  wallMs: {
-    rule: aNumber(0, WALL_MS_MAX, ' ms'),
-    defaultText: 'the beginning of 2026',
-    meaning: 'What its wall clock shows at first.',
-  },
-  order: {
-    rule: A_RANDOM,
-    defaultText: 'as they were set',
-    meaning: 'Draws the order in which timers of one instant fire.',
-  },
-};
-
-/** A virtual clock that starts at 0. @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations. */
-export function virtualClock(given: VirtualClockOptions = {}): VirtualClock {
-  const options = checkTable(given, VIRTUAL_CLOCK_OPTIONS, 'options');
+/** A virtual clock that starts at 0. */
+export function virtualClock(options: VirtualClockOptions = {}): VirtualClock {
   let nowMs = 0;
   let wallOffsetMs = options.wallMs ?? Date.UTC(2026, 0, 1);
   let count = 0;

@@ -1,7 +1,7 @@
 /** Builds what all parts of one worker share from the options a service gave. */
 import { writingMachine } from '../../machines/writing/writing.machine.ts';
 import { type Clock, systemClock } from '../base/clock.ts';
-import { errorOf, type LeaseholdError, messageOf } from '../base/errors.ts';
+import type { LeaseholdError } from '../base/errors.ts';
 import { type InstanceId, type Nonce, randomId } from '../base/ids.ts';
 import { SILENT_LOGGER } from '../base/logger.ts';
 import { systemRandom } from '../base/random.ts';
@@ -9,7 +9,8 @@ import { isEphemeralKey, jobKeys } from '../records/keys.ts';
 import type { Store } from '../store/port.ts';
 import { Batcher } from './link/batcher.ts';
 import { ChartHost } from './loop/chart-host.ts';
-import type { CheckedOptions } from './api/worker-options.ts';
+import { resolveConfig } from './api/config.ts';
+import type { CoordinatorOptions } from './api/options.ts';
 import type { Core, Link } from './link/core.ts';
 import { LinkHealth, type LinkListener } from './link/link-health.ts';
 import { Warnings } from './link/warnings.ts';
@@ -40,9 +41,13 @@ export interface CoreHooks {
 
 const HOST_CHARACTERS_MAX = 500;
 
-export function buildCore(options: CheckedOptions, hooks: CoreHooks): Core {
-  const { job, prefix, instanceId, planner, fingerprint, config } = options;
+/** @throws LeaseholdError `E_CONFIG_INVALID` listing every violation. */
+export function buildCore(options: CoordinatorOptions, hooks: CoreHooks): Core {
   const random = options.random ?? systemRandom();
+  const instanceId = options.instanceId ?? `worker-${randomId(random).slice(0, 12)}`;
+  const { job, prefix = 'leasehold', planner } = options;
+  const fingerprint = planner.fingerprint();
+  const config = resolveConfig({ ...options.config }, { job, prefix, instanceId, fingerprint });
   const clock = new TimerSet(options.clock ?? systemClock());
   const log = workerLog(options.logger ?? SILENT_LOGGER, { job, instanceId });
   const mailbox = new Mailbox(hooks.decide, hooks.crash);
@@ -66,10 +71,7 @@ export function buildCore(options: CheckedOptions, hooks: CoreHooks): Core {
     hostFacts: (options.host ?? '').slice(0, HOST_CHARACTERS_MAX),
     planner,
     fingerprint,
-    events: new EventSink((error) => {
-      const text = `a listener threw: ${messageOf(error)}; status() counts how often`;
-      log.error('listener.threw', text, { err: errorOf(error) });
-    }),
+    events: new EventSink(),
     stamp: () => {
       writes += 1;
       return { instance: instanceId, nonce, write: writes };

@@ -5,7 +5,6 @@ import type { DepartureEvent } from '../../machines/departure/departure.events.t
 import { departureMachine } from '../../machines/departure/departure.machine.ts';
 import type { LeaseholdError } from '../base/errors.ts';
 import type { StopReport } from './api/api.ts';
-import { StopListing } from './holding/stop-lists.ts';
 import type { Tenancies } from './holding/tenancies.ts';
 import type { Leadership } from './leading/leadership.ts';
 import type { Core } from './link/core.ts';
@@ -119,17 +118,16 @@ export class Departure {
         },
         sayGoodbye: (_) => {
           const { presence, leadership } = this.#parts();
-          const said = Promise.all([presence.announcement.remove(), leadership.departed()]);
-          this.#core.mailbox.hear(said, () => {
+          void Promise.all([presence.announcement.remove(), leadership.departed()]).then(() => {
             this.#post(() => {
               this.#chart.send({ type: 'goodbye.answered', atMs: this.#nowMs });
             });
           });
         },
         closeSessions: (_) => {
-          const { session, mailbox } = this.#core;
+          const { session } = this.#core;
           const { leadership } = this.#parts();
-          mailbox.hear(Promise.all([session.close(), leadership.closeSession()]), () => {
+          void Promise.all([session.close(), leadership.closeSession()]).then(() => {
             this.#post(() => {
               this.#chart.send({ type: 'sessions.closed' });
             });
@@ -153,17 +151,20 @@ export class Departure {
 
   #skip(): void {
     this.#parts().close();
-    this.#resolve({ reason: 'stopped', error: null, ...new StopListing().lists() });
+    this.#resolve({ reason: 'stopped', error: null, released: [], forced: [], unsettled: [] });
   }
 
   #finish(): void {
     const { presence, tenancies, leadership, close } = this.#parts();
     const { reason, error } = this.#why;
     presence.send({ type: 'departure.finished', hasFailed: error !== null });
+    const unsettled = tenancies.close();
     const report: StopReport = {
       reason,
       error: error === null ? null : `${error.code}: ${error.message}`,
-      ...tenancies.close(),
+      released: [...tenancies.released].sort(),
+      forced: [...tenancies.forced].sort(),
+      unsettled: [...unsettled].sort(),
     };
     this.#core.log.info('worker.left', 'has left the fleet', { ...report });
     leadership.close();

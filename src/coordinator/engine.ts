@@ -4,14 +4,14 @@
  */
 import type { ExpiryReason } from '../../machines/session/session.events.ts';
 import type { LeaseholdError } from '../base/errors.ts';
-import { errorOf, isLeaseholdError, messageOf } from '../base/errors.ts';
+import { isLeaseholdError, messageOf } from '../base/errors.ts';
 import { hash32 } from '../base/hash.ts';
-import type { SplitId } from '../base/ids.ts';
+import { describe, type SplitId } from '../base/ids.ts';
 import { jitter } from '../protocol/timing.ts';
 import type { KeyName } from '../records/keys.ts';
 import type { Change } from '../store/port.ts';
 import type { StopReport, Verdict } from './api/api.ts';
-import type { CheckedOptions } from './api/worker-options.ts';
+import type { CoordinatorOptions } from './api/options.ts';
 import { buildCore } from './core-builder.ts';
 import { Departure } from './departure.ts';
 import { Tenancies } from './holding/tenancies.ts';
@@ -23,8 +23,7 @@ import { checkPlan } from './membership/join.ts';
 import { Peers } from './membership/peers.ts';
 import { Presence } from './membership/presence.ts';
 import { Predecessor } from './predecessor.ts';
-import type { Status } from './api/status.ts';
-import { statusOf } from './status.ts';
+import { type Status, statusOf } from './status.ts';
 import { stoppedBeforeVerdict, Verdicts } from './verdicts.ts';
 
 export class Engine {
@@ -40,7 +39,7 @@ export class Engine {
   #fatalError: LeaseholdError | null = null;
   #rounds = 0;
 
-  constructor(options: CheckedOptions) {
+  constructor(options: CoordinatorOptions) {
     this.core = this.#buildCore(options);
     const { core } = this;
     this.tenancies = new Tenancies(core, {
@@ -54,7 +53,6 @@ export class Engine {
         this.#watches.start();
       },
       refuses: () => this.tenancies.refuses(),
-      plannerFailed: () => this.#leadership.plannerRest.isOn,
       moved: () => {
         core.mailbox.requestDecision();
       },
@@ -62,12 +60,7 @@ export class Engine {
     this.#peers = new Peers(core, () => {
       this.#leadership.inputsChanged();
     });
-    this.#leadership = new Leadership(core, this.#peers, {
-      mayStand: () => this.#mayTakePart(),
-      plannerFailedChanged: () => {
-        this.#presence.outdated();
-      },
-    });
+    this.#leadership = new Leadership(core, this.#peers, { mayStand: () => this.#mayTakePart() });
     this.#watches = new JobWatches(core, () => {
       this.#reset();
     });
@@ -128,7 +121,7 @@ export class Engine {
     });
   }
 
-  #buildCore(options: CheckedOptions): Core {
+  #buildCore(options: CoordinatorOptions): Core {
     return buildCore(options, {
       decide: () => {
         this.#decide();
@@ -275,8 +268,7 @@ export class Engine {
   #fatal(error: LeaseholdError): void {
     if (this.#fatalError !== null || this.departure.hasBegun) return;
     this.#fatalError = error;
-    const { code, details, message } = error;
-    this.core.log.error('worker.failed', message, { ...details, code, err: errorOf(error) });
+    this.core.log.error('worker.failed', error.message, { code: error.code, ...error.details });
     this.#verdicts.refuse(error);
     this.core.mailbox.post(() => {
       this.departure.begin({ reason: 'failed', error });
@@ -286,7 +278,7 @@ export class Engine {
   /** A bug: it must not be survived in silence. */
   #crash(error: unknown): void {
     this.core.log.error('worker.bug', `a bug in Leasehold: ${messageOf(error)}`, {
-      err: errorOf(error),
+      stack: error instanceof Error ? error.stack : describe(error),
     });
     queueMicrotask(() => {
       throw error;

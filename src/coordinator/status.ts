@@ -1,13 +1,77 @@
-/** Reads what a worker says about itself from its charts. */
+/** What a worker says about itself: read from the charts, JSON. */
 import type { Verdict } from './api/api.ts';
-import type { Status } from './api/status.ts';
 import type { Departure } from './departure.ts';
 import type { Core } from './link/core.ts';
 import type { JobWatches } from './link/job-watches.ts';
+import type { FailingCalls } from './link/link-health.ts';
 import type { Leadership } from './leading/leadership.ts';
 import type { Peers } from './membership/peers.ts';
 import type { Presence } from './membership/presence.ts';
 import type { Tenancies } from './holding/tenancies.ts';
+
+/** One tenancy in a status. */
+export interface TenancyStatus {
+  readonly split: string;
+  /** State of the tenancy chart. */
+  readonly state: string;
+  readonly epoch: string | null;
+  /** Decimal; null before the first commit. */
+  readonly watermark: string | null;
+  readonly attempts: number;
+  /** How long the state has lasted, in milliseconds. */
+  readonly forMs: number;
+  /** Why the split cannot be worked on here; null when it can. */
+  readonly problem: string | null;
+}
+
+/** A worker at this moment. */
+export interface Status {
+  readonly job: string;
+  readonly instanceId: string;
+  readonly nonce: string;
+  /** This worker's place in the fleet: the outer state of its presence chart. */
+  readonly presence: string;
+  /** What it does about leading: the outer state of its leader chart. */
+  readonly leader: string;
+  readonly isLeading: boolean;
+  /** Every chart of this worker that there is one of, with its state in full. */
+  readonly charts: {
+    readonly presence: string;
+    readonly leader: string;
+    readonly session: string;
+    readonly leaderSession: string;
+    readonly link: string;
+    readonly departure: string;
+  };
+  /** Kinds of calls to the store that fail now, since when and why. */
+  readonly failing: readonly FailingCalls[];
+  /** What this worker follows, each with the state of its chart. */
+  readonly watches: readonly { readonly range: string; readonly state: string }[];
+  /** Milliseconds for which the session may still be believed in. */
+  readonly sessionLeftMs: number;
+  readonly plan: {
+    readonly generation: number;
+    readonly finality: string;
+    readonly sealed: boolean;
+    readonly planned: number;
+  } | null;
+  readonly isPaused: boolean;
+  readonly tenancies: readonly TenancyStatus[];
+  readonly peers: readonly { readonly instance: string; readonly state: string }[];
+  readonly lanes: readonly {
+    readonly lane: number;
+    readonly state: string;
+    readonly items: number;
+  }[];
+  readonly refuses: readonly string[];
+  readonly verdict: Verdict | null;
+  /** The fatal error, or the planner's last one; null when there is none. */
+  readonly lastError: string | null;
+  /** Events that the charts of this worker have handled. */
+  readonly chartEvents: number;
+  /** Store calls that are not answered yet. */
+  readonly requestsInFlight: number;
+}
 
 /** The parts a status is read from. */
 export interface StatusParts {
@@ -55,9 +119,7 @@ export function statusOf(parts: StatusParts): Status {
             sealed: plan.sealed,
             planned: plan.planned,
           },
-    planner: leadership.plannerRun,
     isPaused: view.isPaused,
-    unplaced: leadership.unplaced,
     tenancies: [...tenancies.all()].map((tenancy) => ({
       split: tenancy.split,
       state: tenancy.chart.state,
@@ -71,10 +133,8 @@ export function statusOf(parts: StatusParts): Status {
     lanes: core.batcher.laneStates(),
     refuses: tenancies.refuses(),
     verdict: parts.verdict,
-    crashLoop: tenancies.crashLoop,
-    lastError: parts.fatalError ?? leadership.plannerError,
+    lastError: parts.fatalError ?? leadership.planning.lastError,
     chartEvents: core.charts.eventCount,
-    listenerErrors: core.events.errors,
     requestsInFlight: core.gate.inFlight,
   };
 }

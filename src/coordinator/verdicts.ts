@@ -39,23 +39,9 @@ export class Verdicts {
     if (verdict === null || verdict.kind === 'unknown' || this.#known !== null) return;
     const { kind, completed, quarantined, ids } = verdict;
     this.#known = { kind, completed, quarantined, quarantinedIds: ids };
-    this.#say(this.#known);
+    this.#core.log.info('job.verdict', 'the job has ended', { ...this.#known });
     this.#core.events.emit({ type: 'verdict', verdict: this.#known });
     for (const waiter of this.#waiters.splice(0)) waiter.resolve(this.#known);
-  }
-
-  #say(verdict: Verdict): void {
-    const { log } = this.#core;
-    if (verdict.kind === 'complete') {
-      log.info('job.verdict', 'the job has ended: every split is completed', { ...verdict });
-      return;
-    }
-    log.warn(
-      'job.verdict',
-      `the job has stalled: ${verdict.quarantined} of its splits are set aside and their work is not done. ` +
-        'The reasons are in the quarantined events and under parked/; repair their cause, then put them back with requeue of an operator',
-      { ...verdict },
-    );
   }
 
   /** There will be no verdict here: the worker failed, or was stopped. The first reason counts. */

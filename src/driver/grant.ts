@@ -1,22 +1,19 @@
 /** One split in the hands of the service: what its handler reads, and everything it may say. */
-import { quiet } from '../base/answer.ts';
-import type {
-  FailOptions,
-  Progress,
-  ProgressInput,
-  ReleaseOptions,
-  RevokeReason,
-  Split,
-} from '../coordinator/api/api.ts';
 import { fencedError } from '../coordinator/api/fenced-error.ts';
+import type { Progress, ProgressInput, RevokeReason, Split } from '../coordinator/api/api.ts';
 import type { SplitCoordinator } from '../coordinator/coordinator.ts';
-import { type Draining, DrainingState } from './draining.ts';
 
-/**
- * The right to work on one split, for one tenancy.
- *
- * To be refused because the split was lost is normal: a promise that nobody awaits ends no process.
- */
+/** Whether the split is asked back; a request may be withdrawn again. */
+export interface Draining {
+  /** True while the split is asked back: finish what was started, commit, and return. */
+  readonly requested: boolean;
+  /** Why; null while it is not asked back. */
+  readonly reason: RevokeReason | null;
+  /** Resolves when the split is asked back, at once if it is; also when the grant ends. */
+  whenRequested(): Promise<void>;
+}
+
+/** The right to work on one split, for one tenancy. */
 export interface Grant {
   readonly split: Split;
   /** Fencing token of this tenancy; a decimal that rises with every change of owner. */
@@ -26,23 +23,14 @@ export interface Grant {
   /** Fires before the store can give the split to anybody else: stop at once, nothing more is accepted. */
   readonly lost: AbortSignal;
   readonly draining: Draining;
-  /** Makes progress durable; see `SplitCoordinator.commit`. A watermark that falls is refused, and the tenancy has failed by it. */
+  /** Makes progress durable; see `SplitCoordinator.commit`. */
   commit(progress: ProgressInput): Promise<void>;
   /** Ends the split for good, with a last progress if given. */
   complete(progress?: ProgressInput): Promise<void>;
-  /** Ends the tenancy as failed; see `SplitCoordinator.fail`. */
-  fail(reason: string, options?: FailOptions): Promise<void>;
-  /**
-   * Hands the split back. Unasked, it rests: nobody takes it for `afterMs`, one lease when absent, and others go first. Asked
-   * back, it rests only when `afterMs` is given.
-   */
-  release(options?: ReleaseOptions): Promise<void>;
-  /**
-   * Says that nothing works on this tenancy any more, for grants taken by hand: until then this process gets the split no second time,
-   * however the tenancy has ended; after `complete()` nothing needs to be said. What is still open ends by it as by a handler that returns: handed back if it was ever asked for, else
-   * failed. To `run` it is said by the handler's return, and by nothing else.
-   */
-  finished(): Promise<void>;
+  /** Ends the tenancy as failed: an attempt is spent. */
+  fail(reason: string): Promise<void>;
+  /** Hands the split back; unasked, it is not taken again for one lease. */
+  release(): Promise<void>;
 }
 
 type GrantEnd = 'open' | 'ended' | 'lost';
@@ -52,27 +40,25 @@ export class OpenGrant implements Grant {
   readonly epoch: string;
   readonly progress: Progress | null;
   readonly #coordinator: SplitCoordinator;
-  readonly #onFinished: (grant: OpenGrant) => void;
   readonly #lost = new AbortController();
-  readonly #draining = new DrainingState();
   #end: GrantEnd = 'open';
+  #reason: RevokeReason | null = null;
   #hasBeenRequested = false;
+  readonly #waiters: (() => void)[] = [];
+  readonly draining: Draining;
 
-  /** @param onFinished  Told when the work is said to be over. */
   constructor(
     coordinator: SplitCoordinator,
     gained: { split: Split; epoch: string; progress: Progress | null },
-    onFinished: (grant: OpenGrant) => void,
   ) {
     this.#coordinator = coordinator;
-    this.#onFinished = onFinished;
     this.split = gained.split;
     this.epoch = gained.epoch;
     this.progress = gained.progress;
-  }
-
-  get draining(): Draining {
-    return this.#draining;
+    this.draining = new DrainingView(
+      () => this.#reason,
+      () => this.#whenRequested(),
+    );
   }
 
   get lost(): AbortSignal {
@@ -100,53 +86,32 @@ export class OpenGrant implements Grant {
 
   complete(progress?: ProgressInput): Promise<void> {
     if (this.isLost) return this.#refuse();
-    const { id } = this.split;
-    const completed = this.#coordinator.complete(id, progress ?? null, this.epoch);
-    // Nothing follows that the work on it could be in the way of.
-    return this.#ending(completed, () => {
-      this.#onFinished(this);
-    });
+    return this.#ended(this.#coordinator.complete(this.split.id, progress ?? null, this.epoch));
   }
 
-  fail(reason: string, options?: FailOptions): Promise<void> {
+  fail(reason: string): Promise<void> {
     if (this.isLost) return this.#refuse();
-    return this.#ending(this.#coordinator.fail(this.split.id, reason, this.epoch, options));
+    return this.#ended(this.#coordinator.fail(this.split.id, reason, this.epoch));
   }
 
-  release(options?: ReleaseOptions): Promise<void> {
+  release(): Promise<void> {
     if (this.isLost) return this.#refuse();
-    const isPlain = this.#hasBeenRequested && options?.afterMs === undefined;
-    const released = isPlain
+    const released = this.#hasBeenRequested
       ? this.#coordinator.releaseDrained([this.split.id], this.epoch)
-      : this.#coordinator.giveUp(this.split.id, this.epoch, options);
-    return this.#ending(released);
-  }
-
-  async finished(): Promise<void> {
-    const ended = this.settle();
-    this.#onFinished(this);
-    await ended;
-  }
-
-  /** Ends what is still open as a return does (R37). Resolves when that is answered, whatever the answer. */
-  async settle(): Promise<void> {
-    if (this.hasEnded) return;
-    const ended = this.#hasBeenRequested
-      ? this.release()
-      : this.fail('returned without completing');
-    // Fenced meanwhile: whoever owns the split now decides.
-    await ended.catch(() => undefined);
+      : this.#coordinator.giveUp(this.split.id, this.epoch);
+    return this.#ended(released);
   }
 
   /** The split is asked back. */
   request(reason: RevokeReason): void {
+    this.#reason = reason;
     this.#hasBeenRequested = true;
-    this.#draining.request(reason);
+    this.#wake();
   }
 
   /** The request was withdrawn. */
   withdraw(): void {
-    this.#draining.withdraw();
+    this.#reason = null;
   }
 
   /** The tenancy is over without the handler's doing. */
@@ -154,28 +119,52 @@ export class OpenGrant implements Grant {
     if (this.#end === 'lost') return;
     this.#end = 'lost';
     this.#lost.abort(fencedError(this.split.id, this.epoch));
-    this.#draining.end();
+    this.#wake();
   }
 
   /** An end that was refused as bad input leaves the grant open. */
-  #ending(answer: Promise<void>, ended: () => void = () => undefined): Promise<void> {
+  async #ended(end: Promise<void>): Promise<void> {
     if (this.#end === 'open') this.#end = 'ended';
-    const told = answer.then(
-      () => {
-        this.#draining.end();
-        ended();
-      },
-      (error: unknown) => {
-        const { code = '' } = error as { code?: string };
-        const isBadInput = ['E_PROGRESS_INVALID', 'E_CONFIG_INVALID'].includes(code);
-        if (isBadInput && this.#end === 'ended') this.#end = 'open';
-        throw error;
-      },
-    );
-    return quiet(told);
+    try {
+      await end;
+      this.#wake();
+    } catch (error) {
+      const isBadInput = (error as { code?: string }).code === 'E_PROGRESS_INVALID';
+      if (isBadInput && this.#end === 'ended') this.#end = 'open';
+      throw error;
+    }
   }
 
   #refuse(): Promise<never> {
-    return quiet(Promise.reject(fencedError(this.split.id, this.epoch)));
+    return Promise.reject(fencedError(this.split.id, this.epoch));
+  }
+
+  #whenRequested(): Promise<void> {
+    if (this.#reason !== null || this.hasEnded) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiters.push(resolve);
+    });
+  }
+
+  #wake(): void {
+    for (const resolve of this.#waiters.splice(0)) resolve();
+  }
+}
+
+class DrainingView implements Draining {
+  readonly #reasonNow: () => RevokeReason | null;
+  readonly whenRequested: () => Promise<void>;
+
+  constructor(reasonNow: () => RevokeReason | null, whenRequested: () => Promise<void>) {
+    this.#reasonNow = reasonNow;
+    this.whenRequested = whenRequested;
+  }
+
+  get requested(): boolean {
+    return this.#reasonNow() !== null;
+  }
+
+  get reason(): RevokeReason | null {
+    return this.#reasonNow();
   }
 }

@@ -3,18 +3,14 @@
  *
  * Stands on the seam (`SplitCoordinator`); rules R27, R33-R37.
  */
-import { errorOf, LeaseholdError, messageOf } from '../base/errors.ts';
-import { SILENT_LOGGER } from '../base/logger.ts';
-import { aFunction, having, readTable, refuseIfAny, type Violation } from '../base/shape.ts';
+import { isLeaseholdError, LeaseholdError, messageOf } from '../base/errors.ts';
+import { type Logger, SILENT_LOGGER } from '../base/logger.ts';
 import type { CoordinationEvent, StopReport, Verdict } from '../coordinator/api/api.ts';
 import type { EventStream } from '../coordinator/api/events.ts';
 import type { CoordinatorOptions } from '../coordinator/api/options.ts';
-import { createSeam, type Seam } from '../coordinator/coordinator.ts';
-import type { Status } from '../coordinator/api/status.ts';
-import { workerLog, type WorkerLog } from '../coordinator/loop/worker-log.ts';
+import { createCoordinator, type SplitCoordinator } from '../coordinator/coordinator.ts';
+import type { Status } from '../coordinator/status.ts';
 import { type Grant, OpenGrant } from './grant.ts';
-import { GrantQueue } from './grant-queue.ts';
-import { retryWishOf } from './retry-errors.ts';
 
 /** What a worker is made from. */
 export type WorkerOptions = CoordinatorOptions;
@@ -37,11 +33,7 @@ export interface Worker extends AsyncDisposable {
   run(handler: Handler, options?: { readonly signal?: AbortSignal }): Promise<Verdict>;
   /**
    * Starts the worker and yields a grant per tenancy, for services that schedule by themselves. Every grant must be
-   * completed, failed or released; at `lost` the work on it must stop by itself. That the work on a grant is over is said by
-   * `grant.finished()`; a turn of the loop says it by itself when its grant has ended before the turn does.
-   *
-   * Ends with the verdict or when the worker does; leaving the loop, by `break` or a throw, stops the worker. What nobody has taken
-   * when it is asked back, or when the loop ends, is handed back at once.
+   * completed, failed or released; at `lost` the work on it must stop by itself. Ends when the worker does.
    */
   grants(): AsyncIterableIterator<Grant>;
   /** What happens, from now on. */
@@ -66,58 +58,24 @@ export function createWorker(options: WorkerOptions): Worker {
   return new DrivenWorker(options);
 }
 
-/** Who takes the grants. */
-interface Taker {
-  take(grant: OpenGrant): void;
-  /** It is asked back, or was lost. */
-  takeBack(grant: OpenGrant): void;
-  /** The work on it is said to be over. */
-  finished(grant: OpenGrant): void;
-}
-
-const A_HANDLER = aFunction('(grant) => Promise<void>');
-const RUN_OPTIONS = {
-  signal: {
-    rule: having('an AbortSignal', ['addEventListener', 'removeEventListener', 'throwIfAborted']),
-    meaning: 'Stops the worker.',
-  },
-};
-
-/** @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations. */
-function checkRun(handler: unknown, options: unknown): void {
-  const found: Violation[] = [];
-  A_HANDLER.check(handler, 'handler', found);
-  readTable(options, RUN_OPTIONS, { name: 'options', found });
-  refuseIfAny(found, 'arguments of run()');
-}
-
 class DrivenWorker implements Worker {
   readonly instanceId: string;
-  readonly #coordinator: Seam;
-  readonly #log: WorkerLog;
+  readonly #coordinator: SplitCoordinator;
+  readonly #logger: Logger;
   readonly #grants = new Map<string, OpenGrant>();
-  #taker: Taker | null = null;
+  #onGrant: ((grant: OpenGrant) => void) | null = null;
 
   constructor(options: WorkerOptions) {
-    this.#coordinator = createSeam(options);
+    this.#coordinator = createCoordinator(options);
+    this.#logger = options.logger ?? SILENT_LOGGER;
     this.instanceId = this.#coordinator.instanceId;
-    const { job, logger = SILENT_LOGGER } = options;
-    this.#log = workerLog(logger, { job, instanceId: this.instanceId });
   }
 
   async run(handler: Handler, options: { readonly signal?: AbortSignal } = {}): Promise<Verdict> {
-    checkRun(handler, options);
     const { signal } = options;
     signal?.throwIfAborted();
-    this.#start({
-      take: (grant) => {
-        this.#handle(handler, grant).catch((error: unknown) => {
-          this.#coordinator.bug(error);
-        });
-      },
-      takeBack: () => undefined,
-      // Its handler may have more to do: its return is what counts.
-      finished: () => undefined,
+    this.#start((grant) => {
+      void this.#handle(handler, grant);
     });
     const stop = (): void => {
       void this.stop();
@@ -135,30 +93,15 @@ class DrivenWorker implements Worker {
   }
 
   grants(): AsyncIterableIterator<Grant> {
-    const stop = (): void => {
-      void this.stop();
-    };
-    const queue = new GrantQueue(stop);
-    this.#start({
-      take: (grant) => {
-        queue.push(grant);
-      },
-      takeBack: (grant) => {
-        queue.takeBack(grant);
-      },
-      finished: (grant) => {
-        this.#over(grant);
-      },
+    const queue = new GrantQueue();
+    this.#start((grant) => {
+      queue.push(grant);
     });
-    const ended = (): void => {
-      queue.end();
-      stop();
-    };
-    this.#coordinator
+    void this.#coordinator
       .verdict()
-      .then(ended, ended)
-      .catch((error: unknown) => {
-        this.#coordinator.bug(error);
+      .catch(() => undefined)
+      .then(() => {
+        queue.end();
       });
     return queue;
   }
@@ -183,20 +126,16 @@ class DrivenWorker implements Worker {
     await this.stop();
   }
 
-  #start(taker: Taker): void {
-    if (this.#taker !== null) {
+  #start(onGrant: (grant: OpenGrant) => void): void {
+    if (this.#onGrant !== null) {
       throw new LeaseholdError(
         'E_ALREADY_STARTED',
         'run() or grants() was called already; build another worker',
       );
     }
-    this.#taker = taker;
+    this.#onGrant = onGrant;
     this.#coordinator.listen((event) => {
-      try {
-        this.#on(event);
-      } catch (error) {
-        this.#coordinator.bug(error);
-      }
+      this.#on(event);
     });
     this.#coordinator.start();
   }
@@ -204,22 +143,14 @@ class DrivenWorker implements Worker {
   #on(event: CoordinationEvent): void {
     switch (event.type) {
       case 'gained': {
-        const taker = this.#taker!;
-        const grant = new OpenGrant(this.#coordinator, event, (one) => {
-          taker.finished(one);
-        });
+        const grant = new OpenGrant(this.#coordinator, event);
         this.#grants.set(event.split.id, grant);
-        this.#coordinator.handlerBegan(event.split.id, event.epoch);
-        taker.take(grant);
+        this.#onGrant!(grant);
         return;
       }
-      case 'revokeRequested': {
-        const grant = this.#grantOf(event);
-        if (grant === undefined) return;
-        grant.request(event.reason);
-        this.#taker?.takeBack(grant);
+      case 'revokeRequested':
+        this.#grantOf(event)?.request(event.reason);
         return;
-      }
       case 'revokeCancelled': {
         const grant = this.#grantOf(event);
         if (grant === undefined || grant.hasEnded) return;
@@ -230,10 +161,8 @@ class DrivenWorker implements Worker {
       }
       case 'lost': {
         const grant = this.#grantOf(event);
-        if (grant === undefined) return;
         this.#grants.delete(event.splitId);
-        grant.lose();
-        this.#taker?.takeBack(grant);
+        grant?.lose();
         return;
       }
       case 'verdict':
@@ -242,9 +171,6 @@ class DrivenWorker implements Worker {
       case 'leadershipLost':
       case 'sessionLost':
       case 'plannerFailed':
-      case 'plannerLate':
-      case 'unplaced':
-      case 'placed':
         return;
     }
   }
@@ -256,56 +182,81 @@ class DrivenWorker implements Worker {
 
   /** Runs the handler of one tenancy, and ends the tenancy by what came of it (R37). */
   async #handle(handler: Handler, grant: OpenGrant): Promise<void> {
-    const thrown = await outcomeOf(handler, grant);
-    // From here on nothing works on the split (R27).
-    this.#coordinator.handlerEnded(grant.split.id, grant.epoch);
-    if (thrown === null) await this.#returned(grant);
-    else await this.#threw(grant, thrown.error);
-    this.#forget(grant);
+    const splitId = grant.split.id;
+    const outlives = (): void => {
+      // No new tenancy of the split starts while this handler runs (R27).
+      this.#coordinator.handlerOutlives(splitId);
+    };
+    grant.lost.addEventListener('abort', outlives, { once: true });
+    try {
+      await handler(grant);
+      await this.#returned(grant);
+    } catch (error) {
+      await this.#threw(grant, error);
+    } finally {
+      grant.lost.removeEventListener('abort', outlives);
+      if (grant.isLost) this.#coordinator.handlerEnded(splitId);
+      if (this.#grants.get(splitId) === grant) this.#grants.delete(splitId);
+    }
   }
 
   async #returned(grant: OpenGrant): Promise<void> {
-    this.#sayUnlessSettled(grant);
-    await grant.settle();
-  }
-
-  #sayUnlessSettled({ hasEnded, hasBeenRequested, split, epoch }: OpenGrant): void {
-    if (hasEnded || hasBeenRequested) return;
-    const text =
-      'a handler returned without completing and without having been asked back; the tenancy failed: call complete() when the split is done, release() when it is not';
-    this.#log.warn('handler.returned', text, { split: split.id, epoch });
-  }
-
-  /** The work on a grant that was taken by hand is over. */
-  #over(grant: OpenGrant): void {
-    this.#coordinator.handlerEnded(grant.split.id, grant.epoch);
-    this.#forget(grant);
-  }
-
-  #forget(grant: OpenGrant): void {
-    if (this.#grants.get(grant.split.id) === grant) this.#grants.delete(grant.split.id);
+    if (grant.hasEnded) return;
+    if (grant.hasBeenRequested) await grant.release();
+    else await grant.fail('returned without completing');
   }
 
   async #threw(grant: OpenGrant, error: unknown): Promise<void> {
-    const reason = messageOf(error);
-    const fields = { split: grant.split.id, epoch: grant.epoch, reason, err: errorOf(error) };
+    const fields = { split: grant.split.id, epoch: grant.epoch, reason: messageOf(error) };
     if (grant.hasEnded) {
-      const text = `a handler threw after its tenancy had ended: ${reason}`;
-      this.#log.warn('handler.threwLate', text, fields);
+      this.#logger.warn(
+        { event: 'handler.threwLate', ...fields },
+        'a handler threw after its tenancy had ended',
+      );
       return;
     }
-    this.#log.warn('handler.threw', `a handler threw; the tenancy failed: ${reason}`, fields);
-    // Fenced meanwhile: whoever owns the split now decides.
-    await grant.fail(reason, retryWishOf(error)).catch(() => undefined);
+    this.#logger.warn({ event: 'handler.threw', ...fields }, 'a handler threw; the tenancy failed');
+    await grant.fail(messageOf(error)).catch((refused: unknown) => {
+      // Fenced meanwhile: whoever owns the split now decides.
+      if (!isLeaseholdError(refused)) throw refused;
+    });
   }
 }
 
-/** Runs the handler; what it threw, whatever that is. */
-async function outcomeOf(handler: Handler, grant: OpenGrant): Promise<{ error: unknown } | null> {
-  try {
-    await handler(grant);
-    return null;
-  } catch (error) {
-    return { error };
+/** Grants that wait to be taken: at most as many as the worker may hold. */
+class GrantQueue implements AsyncIterableIterator<Grant> {
+  readonly #queue: Grant[] = [];
+  readonly #readers: ((result: IteratorResult<Grant>) => void)[] = [];
+  #hasEnded = false;
+
+  push(grant: Grant): void {
+    const reader = this.#readers.shift();
+    if (reader === undefined) this.#queue.push(grant);
+    else reader({ done: false, value: grant });
+  }
+
+  end(): void {
+    this.#hasEnded = true;
+    for (const reader of this.#readers.splice(0)) reader({ done: true, value: undefined });
+  }
+
+  next(): Promise<IteratorResult<Grant>> {
+    let grant = this.#queue.shift();
+    // Lost before anybody took it: nothing may be done with it any more.
+    while (grant?.lost.aborted === true) grant = this.#queue.shift();
+    if (grant !== undefined) return Promise.resolve({ done: false, value: grant });
+    if (this.#hasEnded) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve) => {
+      this.#readers.push(resolve);
+    });
+  }
+
+  return(): Promise<IteratorResult<Grant>> {
+    this.end();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 }

@@ -154,13 +154,9 @@ function identity(length: number): Uint32Array {
   return order;
 }
 
-/**
- * Indexes of `weights` by descending weight, equal weights by ascending rank, then by ascending index. Both: whole, 0 to
- * 2^53-1.
- */
-export function heaviestFirst(weights: Float64Array, ranks?: Float64Array): Uint32Array {
+/** Indexes of `weights` by descending weight, equal weights by ascending index. Weights: whole, 0 to 2^53-1. */
+export function heaviestFirst(weights: Float64Array): Uint32Array {
   const order = identity(weights.length);
-  if (ranks !== undefined) sortByKeys(order, ranks, 'ascending');
   sortByKeys(order, weights, 'descending');
   return order;
 }

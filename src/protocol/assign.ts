@@ -22,8 +22,6 @@ export interface AssignableSplit {
   readonly owner: InstanceId | null;
   /** Instances that cannot take it (R27). */
   readonly barred?: readonly InstanceId[];
-  /** Among equal weights the lower goes first: a whole number, 0 when absent. */
-  readonly rank?: number;
 }
 
 /** What a leader decides from. */
@@ -110,7 +108,6 @@ const WITHHELD = -2;
 class Board implements Placement {
   readonly fleet: Fleet;
   readonly weights: Float64Array;
-  #ranks: Float64Array | undefined;
   readonly places: Int32Array;
   readonly bars = new Map<number, readonly number[]>();
   readonly #splits: readonly AssignableSplit[];
@@ -133,7 +130,7 @@ class Board implements Placement {
   }
 
   heaviestFirst(): Uint32Array {
-    this.#order ??= heaviestFirst(this.weights, this.#ranks);
+    this.#order ??= heaviestFirst(this.weights);
     return this.#order;
   }
 
@@ -145,10 +142,6 @@ class Board implements Placement {
       const split = this.#splits[index]!;
       const weight = weightOf(split);
       weights[index] = weight;
-      if (split.rank !== undefined && split.rank > 0) {
-        this.#ranks ??= new Float64Array(this.#splits.length);
-        this.#ranks[index] = split.rank;
-      }
       if (withheld?.has(split.id) === true) {
         places[index] = WITHHELD;
         continue;

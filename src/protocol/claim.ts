@@ -1,14 +1,13 @@
 /**
- * Whether a split may be claimed, and as what (R28, R30, R48).
+ * Whether a split may be claimed, and as what (R28, R30, R31).
  *
  * A split is claimable when its record is runnable and no live lease of another stands on it. Whether this worker should
  * claim it is the assignment's call, not decided here. Tests: test/protocol/claim.test.ts.
  */
 import { NEVER_OWNED } from '../base/decimals.ts';
 import type { InstanceId, SessionId, SplitId } from '../base/ids.ts';
-import type { SplitRecord, SplitStatus, SuspicionRecord } from '../records/records.ts';
-import { isRefusedForGood } from './faults/failures.ts';
-import { isCondemned, suspicionAfterDeath } from './faults/suspicion.ts';
+import type { SplitRecord, SplitStatus } from '../records/records.ts';
+import { isAtCap } from './attempts.ts';
 
 /**
  * How a split became claimable.
@@ -50,14 +49,10 @@ export interface Claimant {
 
 /** What a claim would be, or why there is none. */
 export type ClaimDecision =
-  /** `suspicion` is what the record holds after the claim. */
-  | {
-      readonly kind: 'claim';
-      readonly claim: ClaimKind;
-      readonly suspicion: SuspicionRecord | null;
-    }
-  /** It has died on trial too often, or shall not be tried again: nobody claims or reclaims it (R28). */
-  | { readonly kind: 'condemned' }
+  /** `attempts` is what the record holds after the claim. */
+  | { readonly kind: 'claim'; readonly claim: ClaimKind; readonly attempts: number }
+  /** The claim would consume the last attempt: nobody claims or reclaims it (R28). `attempts` as above. */
+  | { readonly kind: 'atCap'; readonly claim: ClaimKind; readonly attempts: number }
   /** A lease of another instance is live. */
   | { readonly kind: 'heldElsewhere'; readonly owner: InstanceId }
   /** A lease hangs on this very session. */
@@ -65,33 +60,33 @@ export type ClaimDecision =
   /** Completed, quarantined, or in a state that only a newer version knows. */
   | { readonly kind: 'ended'; readonly status: Exclude<SplitStatus, 'runnable'> };
 
-/** Whether a claim of this kind follows the death of an owner (R48). */
-function followsDeath(claim: ClaimKind): boolean {
+/** Whether a claim of this kind follows an end that was not graceful, and so counts as an attempt (R31). */
+function consumesAttempt(claim: ClaimKind): boolean {
   return claim === 'reclaim' || claim === 'expired';
 }
 
 /**
  * Decides what claiming a split would be.
  *
- * @param options.isNoDeath  Whatever ended the tenancy before was no death of a process (the exceptions of R48).
+ * @param options.maxAttempts  At least 1.
+ * @param options.waivesAttempt  The claim consumes no attempt whatever its kind (the exceptions of R31), and so is
+ *   never at the cap.
  */
 export function decideClaim(
   { record, lease }: SplitView,
   me: Claimant,
-  options: { readonly isNoDeath: boolean; readonly leaseDurationMs: number },
+  options: { readonly maxAttempts: number; readonly waivesAttempt: boolean },
 ): ClaimDecision {
   if (record.status !== 'runnable') return { kind: 'ended', status: record.status };
   if (lease !== null && lease.owner !== me.instance) {
     return { kind: 'heldElsewhere', owner: lease.owner };
   }
   if (lease?.session === me.session) return { kind: 'heldByMe' };
-  if (isRefusedForGood(record)) return { kind: 'condemned' };
   const claim = claimKindOf(record, lease);
-  if (!followsDeath(claim) || options.isNoDeath) {
-    return { kind: 'claim', claim, suspicion: record.suspicion };
-  }
-  const suspicion = suspicionAfterDeath(record, options.leaseDurationMs);
-  return isCondemned(suspicion) ? { kind: 'condemned' } : { kind: 'claim', claim, suspicion };
+  const consumes = consumesAttempt(claim) && !options.waivesAttempt;
+  const attempts = record.attempts + (consumes ? 1 : 0);
+  if (consumes && isAtCap(attempts, options.maxAttempts)) return { kind: 'atCap', claim, attempts };
+  return { kind: 'claim', claim, attempts };
 }
 
 function claimKindOf(record: SplitRecord, lease: LeaseView | null): ClaimKind {

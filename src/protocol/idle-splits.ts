@@ -9,8 +9,6 @@ import type { AssignableInstance, AssignableSplit } from './assign.ts';
 export interface IdleSplit {
   readonly id: SplitId;
   readonly weight: number;
-  /** Among equal weights the lower goes first. */
-  readonly rank: number;
 }
 
 interface Held extends IdleSplit {
@@ -20,7 +18,7 @@ interface Held extends IdleSplit {
 /** From this part of all on, all are handed out: a decision over them costs less than finding the heaviest. */
 const ALL_FROM_SHARE = 1 / 16;
 
-/** A binary heap in the order in which `assign` fills: by descending weight, then ascending by rank and id. */
+/** A binary heap in the order in which `assign` fills: by descending weight, then ascending by id. */
 export class IdleSplits {
   readonly #heap: Held[] = [];
   readonly #held = new Map<SplitId, Held>();
@@ -29,16 +27,11 @@ export class IdleSplits {
     return this.#heap.length;
   }
 
-  has(id: SplitId): boolean {
-    return this.#held.has(id);
-  }
-
-  /** Adds a split; one that is there with this weight and rank stays where it is. */
-  put(id: SplitId, weight: number, rank = 0): void {
-    const there = this.#held.get(id);
-    if (there?.weight === weight && there.rank === rank) return;
+  /** Adds a split; one that is there with this weight stays where it is. */
+  put(id: SplitId, weight: number): void {
+    if (this.#held.get(id)?.weight === weight) return;
     this.remove(id);
-    const held = { id, weight, rank, position: this.#heap.length };
+    const held = { id, weight, position: this.#heap.length };
     this.#held.set(id, held);
     this.#heap.push(held);
     this.#rise(held);
@@ -66,7 +59,7 @@ export class IdleSplits {
       taken.push(first);
       this.remove(first.id);
     }
-    for (const { id, weight, rank } of taken) this.put(id, weight, rank);
+    for (const { id, weight } of taken) this.put(id, weight);
     return taken;
   }
 
@@ -124,6 +117,5 @@ export function freeSlots(
 /** A weight of 0 counts as 1. */
 function isBefore(a: IdleSplit, b: IdleSplit): boolean {
   const heavier = Math.max(1, a.weight) - Math.max(1, b.weight);
-  if (heavier !== 0) return heavier > 0;
-  return a.rank < b.rank || (a.rank === b.rank && a.id < b.id);
+  return heavier > 0 || (heavier === 0 && a.id < b.id);
 }

@@ -15,8 +15,6 @@ const READ_MS_MAX = 2_000;
 const REJOIN_MS = 1_000;
 const REJOIN_MS_MAX = 30_000;
 const RESIGNATION_LEASES_MAX = 10;
-const PLANNER_REST_MS = 600_000;
-const PLANNER_REST_MS_MAX = 4 * 3_600_000;
 
 /**
  * A period between 0.8 and 1.2 (not included) times `baseMs`, in 1,024 steps, so that workers drift apart.
@@ -64,14 +62,6 @@ export function rejoinPauseMs(refusals: number): number {
 /** How long a leader that resigned for cause does not campaign (R18): one lease, doubling to ten. Counts from 1. */
 export function resignationPauseMs(resignations: number, leaseDurationMs: number): number {
   return doubling(resignations, leaseDurationMs, leaseDurationMs * RESIGNATION_LEASES_MAX);
-}
-
-/**
- * How long no leader gives way to a worker whose planner has failed (R59): 10 minutes, doubling to 4 hours. `failures` counts
- * from 1.
- */
-export function plannerRestMs(failures: number): number {
-  return doubling(failures, PLANNER_REST_MS, PLANNER_REST_MS_MAX);
 }
 
 function doubling(count: number, firstMs: number, mostMs: number): number {

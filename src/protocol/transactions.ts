@@ -8,8 +8,9 @@ import { ABSENT, type Revision } from '../base/decimals.ts';
 import type { SessionId, SplitId } from '../base/ids.ts';
 import type { Stamp } from '../records/codec.ts';
 import type { JobKeys } from '../records/keys.ts';
-import { type SplitRecord, splitCodec } from '../records/records.ts';
+import { parkedCodec, type SplitRecord, splitCodec } from '../records/records.ts';
 import type { Compare, Key, Txn, Write } from '../store/port.ts';
+import { parkedRecordFor } from './tenancy-records.ts';
 
 const isAbsent = (key: Key): Compare => ({ key, target: 'createRevision', equals: ABSENT });
 const isAt = (key: Key, equals: Revision): Compare => ({ key, target: 'modRevision', equals });
@@ -145,7 +146,7 @@ export function claimTxn(
  * T8 to T10: a commit, or an ending, which takes the lease along. The lease must still hang on the session of the tenancy.
  */
 export function progressTxn(
-  keys: Pick<JobKeys, 'lease'>,
+  keys: Pick<JobKeys, 'lease' | 'parked'>,
   where: {
     readonly split: SplitId;
     readonly key: Key;
@@ -158,7 +159,12 @@ export function progressTxn(
   const { record, stamp } = sent;
   const lease = keys.lease(split);
   const writes: Write[] = [durable(key, splitCodec.encode(record, stamp))];
-  if (sent.ends) writes.push({ delete: lease });
+  if (sent.ends) {
+    writes.push({ delete: lease });
+    if (record.status === 'quarantined') {
+      writes.push(durable(keys.parked(split), parkedCodec.encode(parkedRecordFor(record), stamp)));
+    }
+  }
   const compares = [isAt(key, revision), hangsOn(lease, session)];
   return { compares, writes, onConflict: [key, lease] };
 }

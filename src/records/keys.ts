@@ -1,11 +1,9 @@
 /**
  * Where each record lives: `<prefix>/<job>/<kind>[/<name>]`.
  *
- * Ids hold no `/`, so no key of one job, split or instance is a prefix of another's. A prefix may hold some: where it reads as
- * another job and one of that job's kinds, the two would share keys, and such names are refused (R57).
+ * Ids hold no `/`, so no key of one job, split or instance is a prefix of another's.
  */
-import { describe, type InstanceId, isId, type SplitId } from '../base/ids.ts';
-import { mustPass, type Rule, type Violation } from '../base/shape.ts';
+import { type InstanceId, isId, type SplitId } from '../base/ids.ts';
 
 /** The keys of one job. */
 export interface JobKeys {
@@ -40,43 +38,6 @@ export const KEY_PREFIXES = {
   probe: 'probe/',
 } as const;
 
-/** What a prefix may be. */
-const PREFIX_ALLOWED = '1 to 256 characters of [A-Za-z0-9_/.-] that do not end with /';
-
-export const A_PREFIX: Rule = mustPass(PREFIX_ALLOWED, prefixProblem);
-
-function prefixProblem(prefix: unknown): string | undefined {
-  const isPrefix =
-    typeof prefix === 'string' && /^[A-Za-z0-9_/.-]{1,256}$/.test(prefix) && !prefix.endsWith('/');
-  return isPrefix ? undefined : `must be ${PREFIX_ALLOWED}`;
-}
-
-/** What is wrong with a prefix for this job, though each of them may be used (R57). */
-export function nestingViolations(prefix: string, job: string): Violation[] {
-  const rule = nestingProblem(prefix, job);
-  const value = `${describe(prefix)} with job ${job}`;
-  return rule === undefined ? [] : [{ option: 'prefix', value, rule }];
-}
-
-/**
- * Why the keys of a job would lie among those of another job that may be there, in words; undefined when they cannot (R57):
- * `p/j` with job `leases` lies where job `j` under `p` keeps its leases.
- */
-function nestingProblem(prefix: string, job: string): string | undefined {
-  const parts = `${prefix}/${job}`.split('/');
-  const kinds = Object.values(KEY_PREFIXES).map((kind) => kind.slice(0, -1));
-  const at = parts.findIndex(
-    (part, index) =>
-      index >= 2 && kinds.includes(part) && isId(parts[index - 1]) && parts[index - 2] !== '',
-  );
-  if (at < 0) return undefined;
-  const outer = { prefix: parts.slice(0, at - 1).join('/'), job: parts[at - 1]! };
-  return (
-    `must not lie among the ${parts[at]!} of a job ${outer.job} under the prefix ${outer.prefix}; ` +
-    'choose another prefix, or another name for the job'
-  );
-}
-
 /** Builds the keys of `job` under `prefix`; both were checked by the configuration. */
 export function jobKeys(prefix: string, job: string): JobKeys {
   const root = `${prefix}/${job}/`;
@@ -96,17 +57,6 @@ export function jobKeys(prefix: string, job: string): JobKeys {
     drained: (instance) => `${root}control/drained/${instance}`,
     probe: (instance, nonce) => `${root}probe/${instance}/${nonce}`,
   };
-}
-
-/** What an instance leaves in the store: any of it says that there is, or was, one of that name. */
-export function tracesOf(keys: JobKeys, instance: InstanceId): string[] {
-  return [
-    keys.presence(instance),
-    keys.assignment(instance),
-    keys.away(instance),
-    keys.cordoned(instance),
-    keys.drained(instance),
-  ];
 }
 
 /** True for the keys that live only as long as a session: presence, leader, leases. */

@@ -4,7 +4,6 @@
  * Watermarks, revisions and epochs are decimal strings; opaque bytes are base64; weights are exact integers.
  */
 import type { Epoch } from '../base/decimals.ts';
-import { messageOf } from '../base/errors.ts';
 import type { InstanceId, Nonce, SessionId, SplitId } from '../base/ids.ts';
 import {
   BAD,
@@ -19,7 +18,6 @@ import {
   nullable,
   object,
   oneOf,
-  orElse,
   type RecordBase,
   text,
 } from './codec.ts';
@@ -36,9 +34,6 @@ export const MAX_IN_FLIGHT_MAX = 4096;
 export const VERDICT_IDS_MAX = 1000;
 /** Most characters of a stored reason; longer ones are cut. */
 export const REASON_CHARACTERS_MAX = 1000;
-
-/** Most instances named as those where a split fails. */
-export const FAILED_BY_MAX = 3;
 
 const REFUSED_SPLITS_MAX = 100_000;
 
@@ -84,52 +79,6 @@ export interface FailureRecord {
   readonly reason: string;
   readonly by: string;
   readonly epoch: Epoch;
-  /** It counted against the split (R31). */
-  readonly counted: boolean;
-  /** Its handler asked for the split to be set aside at once. */
-  readonly never: boolean;
-  /** Its handler only asked for a rest: no failure. */
-  readonly later: boolean;
-}
-
-/** Nobody claims the split for so long (R40); over with the next claim, which raises the epoch. */
-export interface RestRecord {
-  readonly epoch: Epoch;
-  readonly ms: number;
-  /** Milliseconds since 1970, by the clock of whoever put it: for those who did not see it begin. */
-  readonly until: number;
-}
-
-/** Failures in a row without progress, whether they count or not (R31). */
-export interface FailingRecord {
-  readonly failures: number;
-  /** How long the tenancies that failed, and the rests between them, have taken. */
-  readonly forMs: number;
-  /** Where it failed: distinct instances, at most `FAILED_BY_MAX`. */
-  readonly by: readonly InstanceId[];
-}
-
-/** What is known of the tenancy that the last claim began; says nothing about any other epoch (R48). */
-export interface TenureRecord {
-  readonly epoch: Epoch;
-  /** How long the process had lived when it claimed. */
-  readonly agedMs: number;
-  /** It has committed above where it began. */
-  readonly rose: boolean;
-}
-
-/** Processes that ended with the split in hand (R48). */
-export interface SuspicionRecord {
-  /** In a row, without an end in order after progress. */
-  readonly deaths: number;
-  /** Those of them that came after it had been cleared, or after progress. */
-  readonly relapses: number;
-  /** Those that came while the split was on trial. */
-  readonly charged: number;
-  /** The longest of the lives that were lost, as far as it is known. */
-  readonly lifeMs: number;
-  /** It has shown progress since, or outlived what was lost with it: no suspect. */
-  readonly isCleared: boolean;
 }
 
 /** `splits/<split>`: the fence. Only its compare-and-swap decides who owns the split. */
@@ -147,10 +96,6 @@ export interface SplitRecord extends RecordBase {
   /** Opaque, base64. */
   readonly state: string | null;
   readonly lastFailure: FailureRecord | null;
-  readonly rest: RestRecord | null;
-  readonly failing: FailingRecord | null;
-  readonly tenure: TenureRecord | null;
-  readonly suspicion: SuspicionRecord | null;
 }
 
 /** `assign/<instance>`: what the leader wants the instance to hold. */
@@ -170,12 +115,9 @@ export interface AwayRecord extends RecordBase {
 
 /** `parked/<split>`: why a split is quarantined. */
 export interface ParkedRecord extends RecordBase {
-  /** Failures that counted, or deaths on trial. */
   readonly attempts: number;
   readonly reason: string;
   readonly owner: string;
-  /** What set it aside (R28); null when version 0.1.0 did. */
-  readonly rule: 'never' | 'attempts' | 'deaths' | 'last' | 'job' | 'unknown' | null;
 }
 
 /** `leader`: who leads; only created and deleted (R19). */
@@ -194,8 +136,6 @@ export interface PresenceRecord extends RecordBase {
   readonly parting: boolean;
   /** Splits it cannot take now (R27, R40). */
   readonly refuses: readonly SplitId[];
-  /** Its planner has failed, or was waited for in vain: no leader gives way to it for now (R59). */
-  readonly plannerFailed: boolean;
   readonly version: string;
   /** Facts of the host, for operators. */
   readonly host: string;
@@ -217,8 +157,8 @@ const signedDecimal: Field<string> = (value) =>
   typeof value === 'string' && SIGNED.test(value) ? value : BAD;
 const weight: Field<number> = (value) =>
   Number.isSafeInteger(value) && (value as number) >= 1 ? (value as number) : BAD;
-const maxInFlight: Field<number> = (value, newer) => {
-  const slots = count(value, newer);
+const maxInFlight: Field<number> = (value) => {
+  const slots = count(value);
   return slots === BAD || slots > MAX_IN_FLIGHT_MAX ? BAD : slots;
 };
 
@@ -254,35 +194,7 @@ export const splitCodec = codec<SplitRecord>('split', {
   weight,
   watermark: nullable(signedDecimal),
   state: nullable(base64(STATE_BYTES_MAX)),
-  lastFailure: nullable(
-    object<FailureRecord>({
-      reason: text,
-      by: text,
-      epoch: decimal<Epoch>(),
-      // Version 0.1.0 counted every failure.
-      counted: orElse(flag, true),
-      never: orElse(flag, false),
-      later: orElse(flag, false),
-    }),
-  ),
-  rest: nullable(object<RestRecord>({ epoch: decimal<Epoch>(), ms: count, until: count })),
-  failing: nullable(
-    object<FailingRecord>({
-      failures: count,
-      forMs: count,
-      by: list(id<InstanceId>(), FAILED_BY_MAX),
-    }),
-  ),
-  tenure: nullable(object<TenureRecord>({ epoch: decimal<Epoch>(), agedMs: count, rose: flag })),
-  suspicion: nullable(
-    object<SuspicionRecord>({
-      deaths: count,
-      relapses: count,
-      charged: count,
-      lifeMs: count,
-      isCleared: flag,
-    }),
-  ),
+  lastFailure: nullable(object<FailureRecord>({ reason: text, by: text, epoch: decimal<Epoch>() })),
 });
 
 export const assignmentCodec = codec<AssignmentRecord>('assignment', {
@@ -296,7 +208,6 @@ export const parkedCodec = codec<ParkedRecord>('parked', {
   attempts: count,
   reason: text,
   owner: text,
-  rule: nullable(oneOf('never', 'attempts', 'deaths', 'last', 'job')),
 });
 
 export const leaderCodec = codec<LeaderRecord>('leader', {
@@ -311,7 +222,6 @@ export const presenceCodec = codec<PresenceRecord>('presence', {
   maxInFlight,
   parting: flag,
   refuses: list(id<SplitId>(), REFUSED_SPLITS_MAX),
-  plannerFailed: orElse(flag, false),
   version: text,
   host: text,
 });
@@ -323,10 +233,9 @@ export const leaseCodec = codec<LeaseRecord>('lease', {
   state: oneOf('owned', 'draining', 'cancelledDrain'),
 });
 
-/** A reason as a record keeps it: whatever was given, in words, cut to what fits. */
-export function shortReason(reason: unknown): string {
-  const text = messageOf(reason);
-  return text.length <= REASON_CHARACTERS_MAX
-    ? text
-    : `${text.slice(0, REASON_CHARACTERS_MAX - 3)}...`.toWellFormed();
+/** Cuts a reason to what a record keeps. */
+export function shortReason(reason: string): string {
+  return reason.length <= REASON_CHARACTERS_MAX
+    ? reason
+    : `${reason.slice(0, REASON_CHARACTERS_MAX - 3)}...`;
 }

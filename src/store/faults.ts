@@ -9,16 +9,6 @@
 import { Observable } from 'rxjs';
 import type { Clock } from '../base/clock.ts';
 import type { Random } from '../base/random.ts';
-import { A_CLOCK, A_RANDOM } from '../base/rules.ts';
-import {
-  aFlag,
-  aWholeNumber,
-  checkArgument,
-  checkTable,
-  mustBe,
-  type TableOf,
-} from '../base/shape.ts';
-import { A_STORE } from './a-store.ts';
 import { Calls, type LoggedCall, type OpenEntry } from './faults/calls.ts';
 import { Link, type PartitionOptions } from './faults/link.ts';
 import {
@@ -66,35 +56,6 @@ export interface FaultyStoreOptions {
   readonly logMax?: number;
 }
 
-const A_SPAN = mustBe('milliseconds, or [least, most]', (value) =>
-  (typeof value === 'number' ? [value, value] : (value as number[])).every(
-    (ms) => Number.isFinite(ms) && ms >= 0,
-  ),
-);
-
-const CALL_KINDS = ['openSession', 'keepAlive', 'closeSession', 'read', 'transact', 'watch'];
-const A_MATCHER = mustBe(
-  `${CALL_KINDS.join(', ')}, any, or a function (call) => boolean`,
-  (value) => typeof value === 'function' || [...CALL_KINDS, 'any'].includes(value as string),
-);
-
-/** The options of `faultyStore`. */
-export const FAULTY_OPTIONS: TableOf<FaultyStoreOptions> = {
-  clock: { rule: A_CLOCK, isRequired: true, meaning: 'The time of the network.' },
-  random: { rule: A_RANDOM, isRequired: true, meaning: 'Draws random spans and chances.' },
-  enforceTimeouts: {
-    rule: aFlag(),
-    defaultText: 'false',
-    meaning: 'The client itself ends a call that has no answer after its timeoutMs.',
-  },
-  latency: { rule: A_SPAN, defaultText: '0', meaning: 'What each way of a call takes.' },
-  logMax: {
-    rule: aWholeNumber(0, Number.MAX_SAFE_INTEGER),
-    defaultText: '1000',
-    meaning: 'Calls kept in log.',
-  },
-};
-
 /** A store whose connection goes wrong on demand. */
 export interface FaultyStore extends Store {
   /** Starts a rule for the calls, or the events of watches, that match. The first rule that applies acts, alone. */
@@ -133,8 +94,7 @@ export function faultyStore(
   inner: Store & { readonly clusterId?: string },
   options: FaultyStoreOptions,
 ): FaultyStore {
-  checkArgument(inner, 'inner', A_STORE);
-  return new FaultyClient(inner, checkTable(options, FAULTY_OPTIONS, 'options'));
+  return new FaultyClient(inner, options);
 }
 
 class FaultyClient implements FaultyStore {
@@ -219,7 +179,6 @@ class FaultyClient implements FaultyStore {
   }
 
   when(matcher: Matcher): RuleBuilder {
-    checkArgument(matcher, 'matcher', A_MATCHER);
     return this.#rules.when(matcher);
   }
 

@@ -17,7 +17,6 @@ import { compareDecimals, type Revision, revisionOf } from '../base/decimals.ts'
 import { invariant, LeaseholdError } from '../base/errors.ts';
 import type { SessionId } from '../base/ids.ts';
 import { checkBatch, holds, keyOf } from './batch.ts';
-import { checkMemoryOptions } from './memory/options.ts';
 import type {
   MemoryStore,
   MemoryStoreOptions,
@@ -58,13 +57,9 @@ export type { AuditRecord, MemoryStats } from './memory/ledger.ts';
 
 const PAGE_ENTRIES_MAX = 1000;
 
-/**
- * A fresh, empty store. `close()` also stops the expiry of sessions: there is no server that would go on without it.
- *
- * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations.
- */
+/** A fresh, empty store. `close()` also stops the expiry of sessions: there is no server that would go on without it. */
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
-  return new InMemoryStore(checkMemoryOptions(options));
+  return new InMemoryStore(options);
 }
 
 class InMemoryStore implements MemoryStore {
@@ -83,6 +78,8 @@ class InMemoryStore implements MemoryStore {
 
   constructor(options: MemoryStoreOptions) {
     const { random, expiryLagMsMax: lagMsMax = 0, historyRevisionsMax = 10_000 } = options;
+    invariant(historyRevisionsMax >= 1, 'historyRevisionsMax must be 1 or more');
+    invariant(lagMsMax === 0 || random !== undefined, 'expiryLagMsMax needs random');
     this.#options = options;
     this.#clock = options.clock ?? systemClock();
     this.#historyRevisionsMax = historyRevisionsMax;

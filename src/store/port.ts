@@ -97,11 +97,6 @@ export interface ReadOptions {
    * answer are as small as can be.
    */
   readonly known?: ReadonlyMap<Key, Revision>;
-  /**
-   * How long it may wait for others that it can travel with, in milliseconds; not at all when absent. What it tells is of the
-   * time when it travels.
-   */
-  readonly patienceMs?: number;
 }
 
 /** One page, at one revision, ordered by key. */

@@ -19,8 +19,6 @@ export interface ReadAllOptions extends CallOptions {
   readonly keysOnly?: boolean;
   /** Only entries last written at this revision or after it. */
   readonly minModRevision?: Revision;
-  /** How long the first page may wait for others to travel with. */
-  readonly patienceMs?: number;
   /** How often to start over when history was compacted away between two pages; 8 when absent. */
   readonly restartsMax?: number;
 }
@@ -97,8 +95,6 @@ export interface ReadKeysOptions extends CallOptions {
   readonly minModRevision?: Revision;
   /** Leave out those whose last write is the one given here. */
   readonly known?: ReadonlyMap<Key, Revision>;
-  /** How long it may wait for others to travel with. */
-  readonly patienceMs?: number;
 }
 
 /** Keys read by name, by key. */
@@ -173,14 +169,13 @@ export async function readPages(
   options: ReadPagesOptions,
   take: (entries: readonly Entry[], revision: Revision) => void | Promise<void>,
 ): Promise<ReadEachResult | 'compacted'> {
-  const { timeoutMs, keysOnly = false, minModRevision, atRevision, patienceMs } = options;
+  const { timeoutMs, keysOnly = false, minModRevision, atRevision } = options;
   const limitMax = options.pageEntriesMax ?? PAGE_ENTRIES_MAX;
   let limit = Math.min(limitMax, keysOnly ? PAGE_ENTRIES_MAX : FIRST_PAGE_ENTRIES);
   let read: ReadOptions = {
     keysOnly,
     ...(minModRevision === undefined ? {} : { minModRevision }),
     ...(atRevision === undefined ? {} : { atRevision }),
-    ...(patienceMs === undefined ? {} : { patienceMs }),
   };
   let count: number | undefined;
   for (;;) {

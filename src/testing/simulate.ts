@@ -1,21 +1,11 @@
 /** Runs a user's own planner and handler on a simulated fleet, under faults, with the checks of the library's own tests. */
+import { LeaseholdError, isLeaseholdError } from '../base/errors.ts';
+import { describe } from '../base/ids.ts';
 import { hash32 } from '../base/hash.ts';
 import { type Random, seededRandom } from '../base/random.ts';
-import {
-  aFunction,
-  aListOf,
-  aNumber,
-  aWholeNumber,
-  having,
-  oneOf,
-  readTable,
-  refuseIfAny,
-  type TableOf,
-  type Violation,
-} from '../base/shape.ts';
 import type { Planner } from '../coordinator/api/api.ts';
-import { type ConfigInput, readConfig } from '../coordinator/api/config.ts';
-import { drawActs } from './simulation/acts/draw-acts.ts';
+import type { Violation, WorkerConfig } from '../coordinator/api/config.ts';
+import { drawActs } from './simulation/draw.ts';
 import { configOf } from './simulation/liveness.ts';
 import type { SimulatedHandler } from './simulation/program.ts';
 import { runScenario } from './simulation/runner.ts';
@@ -54,7 +44,7 @@ export interface SimulationOptions {
   /** What the planner's last answer says; `final` when absent. A final plan must reach a verdict, an open one come to rest. */
   readonly finality?: 'final' | 'open';
   /** Of all workers. Leases of 3 s when absent, so that much happens in little time. */
-  readonly config?: ConfigInput;
+  readonly config?: Partial<WorkerConfig>;
 }
 
 /** What came of all runs. JSON. */
@@ -72,56 +62,8 @@ export interface SimulationReport {
   readonly violations: readonly SimulationViolation[];
 }
 
-const CONFIG: ConfigInput = {
-  leaseDurationMs: 3_000,
-  opTimeoutMs: 1_000,
-  retry: { backoff: { maxMs: 1_000 }, giveUpAfterMs: 20_000 },
-};
+const CONFIG: Partial<WorkerConfig> = { leaseDurationMs: 3_000, opTimeoutMs: 1_000 };
 const SEED_MAX = 2 ** 32 - 1;
-const HOUR_MS = 3_600_000;
-
-/** The options of `simulate`. */
-export const SIMULATION_OPTIONS: TableOf<SimulationOptions> = {
-  planner: {
-    rule: having('a planner', ['fingerprint', 'plan']),
-    isRequired: true,
-    meaning: 'Shared by all workers.',
-  },
-  handler: {
-    rule: aFunction('(grant, context) => Promise<void>'),
-    isRequired: true,
-    meaning: 'What is tried.',
-  },
-  seed: { rule: aWholeNumber(0, SEED_MAX), defaultText: '1', meaning: 'Seed of the first run.' },
-  runs: { rule: aWholeNumber(1, 1_000_000), defaultText: '1', meaning: 'Runs, a seed each.' },
-  workers: { rule: aWholeNumber(1, 100), defaultText: '3', meaning: 'Workers of the fleet.' },
-  faults: {
-    rule: aListOf(oneOf(...Object.keys(ACT_WEIGHTS))),
-    defaultText: 'everything',
-    meaning: 'What may happen.',
-  },
-  faultsMs: {
-    rule: aNumber(0, HOUR_MS, ' ms'),
-    defaultText: '30000',
-    meaning: 'How long it happens, in the fleet’s time.',
-  },
-  splitMs: {
-    rule: aNumber(0, HOUR_MS, ' ms'),
-    defaultText: '60000',
-    meaning: 'The longest a handler takes for one split when nothing goes wrong.',
-  },
-  finality: {
-    rule: oneOf('final', 'open'),
-    defaultText: 'final',
-    meaning: 'What the planner’s last answer says.',
-  },
-  // Checked by the table of its own options.
-  config: {
-    rule: { allowed: 'an object of options', check: () => undefined },
-    defaultText: '{ leaseDurationMs: 3000, opTimeoutMs: 1000 }',
-    meaning: 'Of all workers; the options are in README.md.',
-  },
-};
 
 /**
  * Runs a fleet of real workers over a memory store on a virtual clock: first with faults, then without, until the job has
@@ -134,8 +76,8 @@ export const SIMULATION_OPTIONS: TableOf<SimulationOptions> = {
  * @throws LeaseholdError `E_CONFIG_INVALID` listing every violation.
  */
 export async function simulate(options: SimulationOptions): Promise<SimulationReport> {
-  check(options);
   const { seed = 1, runs = 1 } = options;
+  check(options);
   let total = NO_RUNS;
   for (let run = seed; run < seed + runs && total.violations.length === 0; run += 1) {
     const { report } = await runScenario(scenarioFor(options, run), () => ({
@@ -158,8 +100,6 @@ function scenarioFor(options: SimulationOptions, seed: number): Scenario {
     expiryLagMs: 500,
     workers: Array.from({ length: workers }, (_, index) => ({
       id: `worker-${index}`,
-      embedding: 'run',
-      listeners: 'quiet',
       maxInFlight: config.maxInFlight ?? 8,
       startAtMs: 0,
       clockRate: 1,
@@ -188,9 +128,50 @@ function actsFor(
 }
 
 /** All broken rules together, those of the workers' own options included. */
-function check(options: unknown): void {
-  const found: Violation[] = [];
-  const { config = {} } = readTable(options, SIMULATION_OPTIONS, { name: 'options', found });
-  readConfig(typeof config === 'object' ? { ...CONFIG, ...config } : config, found);
-  refuseIfAny(found, 'options');
+function check(options: SimulationOptions): void {
+  const violations: Violation[] = [];
+  const wrong = (option: string, value: unknown, rule: string): void => {
+    violations.push({ option, value: describe(value), rule });
+  };
+  const whole = (option: 'seed' | 'runs' | 'workers', least: number, most: number): void => {
+    const value = options[option];
+    if (value === undefined || (Number.isInteger(value) && value >= least && value <= most)) return;
+    wrong(option, value, `must be a whole number from ${least} to ${most}`);
+  };
+  const span = (option: 'faultsMs' | 'splitMs'): void => {
+    const value = options[option];
+    if (value === undefined || (value >= 0 && value <= 3_600_000)) return;
+    wrong(option, value, 'must be from 0 to 3600000 ms');
+  };
+  whole('seed', 0, SEED_MAX);
+  whole('runs', 1, 1_000_000);
+  whole('workers', 1, 100);
+  span('faultsMs');
+  span('splitMs');
+  for (const kind of options.faults ?? []) {
+    if (Object.hasOwn(ACT_WEIGHTS, kind)) continue;
+    wrong('faults', kind, `is no fault; the faults are ${Object.keys(ACT_WEIGHTS).join(', ')}`);
+  }
+  const { finality = 'final' } = options;
+  if (!['final', 'open'].includes(finality)) wrong('finality', finality, 'must be final or open');
+  if (typeof options.handler !== 'function')
+    wrong('handler', options.handler, 'must be a function');
+  if (typeof options.planner?.plan !== 'function')
+    wrong('planner', options.planner, 'must be a planner');
+  violations.push(...configViolations({ ...CONFIG, ...options.config }));
+  if (violations.length === 0) return;
+  const lines = violations.map(({ option, value, rule }) => `${option} = ${value}: ${rule}`);
+  throw new LeaseholdError('E_CONFIG_INVALID', `invalid options: ${lines.join('; ')}`, {
+    details: { violations },
+  });
+}
+
+function configViolations(config: Partial<WorkerConfig>): readonly Violation[] {
+  try {
+    configOf({ config });
+    return [];
+  } catch (error) {
+    if (!isLeaseholdError(error)) throw error;
+    return error.details.violations as readonly Violation[];
+  }
 }

@@ -6,7 +6,6 @@
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type AssignInput, assign, type Assignment } from '../../src/protocol/assign.ts';
 import { corpus, CORPUS_NAMES, type CorpusName } from './corpora.ts';
-import { largeCases } from './large-assign.ts';
 
 const SIZES = [
   { splits: 1_200, instances: 6, runs: 301 },
@@ -30,25 +29,19 @@ interface Case {
 export function run(flags: readonly string[], print: (line: string) => void): number {
   warmUp();
   const cases = SIZES.flatMap((size) => CORPUS_NAMES.map((name) => measure(name, size)));
-  const large = largeCases();
   if (flags.includes('--json')) {
-    print(JSON.stringify({ cases: [...cases, ...large] }));
+    print(JSON.stringify({ cases }));
   } else {
     print(row(['corpus', 'splits', 'instances', 'median', 'local optimum']));
     for (const { name, splits, instances, ms, localOptimum } of cases) {
       print(row([name, splits, instances, `${ms.toFixed(3)} ms`, localOptimum ? 'yes' : 'NO']));
-    }
-    print(row(['corpus', 'splits', 'instances', 'median', 'max / mean', 'moved / least']));
-    for (const { name, splits, instances, ms, maxOverMean, movedOverLeast } of large) {
-      const moved = movedOverLeast === null ? '' : movedOverLeast.toFixed(4);
-      print(row([name, splits, instances, `${ms} ms`, maxOverMean.toFixed(4), moved]));
     }
   }
   return cases.every(({ localOptimum }) => localOptimum) ? 0 : 1;
 }
 
 function row(cells: readonly (string | number)[]): string {
-  const widths = [14, 8, 10, 12, 14, 14];
+  const widths = [14, 8, 10, 12, 14];
   return cells
     .map((cell, index) =>
       index === 0 ? String(cell).padEnd(widths[0]!) : String(cell).padStart(widths[index]!),

@@ -96,18 +96,10 @@ async function measureMemory(splits: number): Promise<number> {
   const store = memoryStore();
   const names = Array.from({ length: jobs }, (_, index) => `memory-${index}`);
   const operators = names.map((job) => createOperator({ job, store }));
-  let plan = (): void => undefined;
-  const mayPlan = new Promise<void>((resolve) => {
-    plan = resolve;
-  });
-  const workers = names.map((job) => workerOf(store, job, splits, mayPlan));
-  const held = workers.map((worker) => take(worker, splits));
-  for (const worker of workers) {
-    while (worker.status().plan === null) await setImmediate();
-  }
+  const workers = names.map((job) => workerOf(store, job, splits));
   // While paused, a job is planned and assigned, but nothing is claimed.
   await Promise.all(operators.map((operator) => operator.pause()));
-  plan();
+  const held = workers.map((worker) => take(worker, splits));
   for (const worker of workers) {
     while (worker.status().plan?.sealed !== true) await setImmediate();
   }
@@ -122,26 +114,20 @@ async function measureMemory(splits: number): Promise<number> {
   return Math.round((bytesAfter - bytesBefore) / count);
 }
 
-function workerOf(
-  store: MemoryStore,
-  job: string,
-  splits: number,
-  mayPlan: Promise<void> = Promise.resolve(),
-): Worker {
+function workerOf(store: MemoryStore, job: string, splits: number): Worker {
   return createWorker({
     job,
     store,
     instanceId: 'bench',
     planner: {
       fingerprint: () => 'bench',
-      plan: async () => {
-        await mayPlan;
-        const list = Array.from({ length: splits }, (_, index) => ({
+      plan: () => ({
+        splits: Array.from({ length: splits }, (_, index) => ({
           id: `split-${index}`,
           descriptor: `rows of split ${index}`,
-        }));
-        return { splits: list, finality: 'final' };
-      },
+        })),
+        finality: 'final',
+      }),
     },
     config: { maxInFlight: 4_096, opTimeoutMs: 1_000, drainDeadlineMs: 1_000 },
   });

@@ -19,7 +19,6 @@ import { measureFailover } from './etcd/failover.ts';
 import { measureHandover, runMover } from './etcd/handover.ts';
 import { measureLarge, runLarge } from './etcd/large.ts';
 import { measureResting, runResting } from './etcd/resting.ts';
-import { measureTwoWorkers, runCommitter } from './etcd/two-workers.ts';
 
 /** Runs all and prints: one JSON document with `--json`, else tables. Returns the exit code. */
 export async function run(
@@ -33,10 +32,6 @@ export async function run(
   }
   if (first === '--mover' && endpoint !== undefined && kind !== undefined) {
     await runMover(endpoint, kind);
-    return 0;
-  }
-  if (first === '--committer' && endpoint !== undefined && kind !== undefined) {
-    await runCommitter(endpoint, kind);
     return 0;
   }
   if (first === '--resting' && endpoint !== undefined) {
@@ -88,14 +83,12 @@ async function measure(
     })),
     coldStart: await one('coldStart', () => measureColdStart(endpoint)),
     large: await one('large', () => measureLarge(isQuick)),
-    twoWorkers: await one('twoWorkers', () => measureTwoWorkers(endpoint)),
     failover: await one('failover', () => measureFailover(isQuick)),
   };
 }
 
 function documentOf(figures: Figures): unknown {
-  const { cases, claims, seeding, idle, handover, takeover, coldStart, large } = figures;
-  const { twoWorkers, failover } = figures;
+  const { cases, claims, seeding, idle, handover, takeover, coldStart, large, failover } = figures;
   return {
     cases,
     claims: claims && { splits: claims.splits, roundTrips: claims.roundTrips },
@@ -112,7 +105,6 @@ function documentOf(figures: Figures): unknown {
     takeover: takeover && { leases: takeover.leases, leaderLeases: takeover.leaderLeases },
     coldStart: coldStart && { roundTrips: coldStart.roundTrips, ms: coldStart.ms },
     large: large ?? [],
-    twoWorkers,
     failover,
   };
 }

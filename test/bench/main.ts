@@ -12,8 +12,6 @@ const BENCHES: Readonly<Record<string, () => Promise<Bench>>> = {
   assign: () => import('./assign.ts'),
   core: () => import('./core.ts'),
   etcd: () => import('./etcd.ts'),
-  jobs: () => import('./jobs.ts'),
-  outage: () => import('./outage/run.ts'),
   scale: () => import('./scale/run.ts'),
 };
 

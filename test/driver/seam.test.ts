@@ -102,14 +102,14 @@ describe('requests', () => {
   test('requests - for a split that is not held, and after the end, are refused', async () => {
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.size === 2);
-    await expect(a.coordinator.commitNow('s9', { watermark: 1 })).rejects.toMatchObject({
+    await expect(a.coordinator.commit('s9', { watermark: 1 })).rejects.toMatchObject({
       code: 'E_FENCED',
       details: { split: 's9' },
     });
     void a.coordinator.stop();
     await fleet.advance(10_000);
     for (const request of [
-      () => a.coordinator.commitNow('s1', { watermark: 1 }),
+      () => a.coordinator.commit('s1', { watermark: 1 }),
       () => a.coordinator.fail('s1', 'no'),
       () => a.coordinator.giveUp('s1'),
       () => a.coordinator.verdict(),
@@ -118,58 +118,8 @@ describe('requests', () => {
     }
     await a.coordinator.release(['s1']);
     a.coordinator.declineRevoke('s1');
-    a.coordinator.handlerBegan('s1');
+    a.coordinator.handlerOutlives('s1');
     a.coordinator.handlerEnded('s1');
-  });
-});
-
-describe('the epoch of a request', () => {
-  test.each([undefined, null, '', 'x', 1, 1n, {}])(
-    'a request on the seam - whose epoch is %p is refused by name, and nothing is done (R52)',
-    async (value) => {
-      const a = fleet.seam('a');
-      await fleet.until('a holds', () => a.held.size === 2);
-      const { revision } = fleet.store;
-      const seam = a.coordinator;
-      const epoch = value as string;
-      // What a test may leave out means the newest tenancy; null does not.
-      const given = value === undefined ? (null as never) : epoch;
-      for (const request of [
-        () => seam.commit('s1', { watermark: 1 }, epoch),
-        () => seam.commit('s1', { watermark: 1, completed: true }, epoch),
-        () => seam.complete('s1', null, epoch),
-        () => seam.fail('s1', 'no', given),
-        () => seam.giveUp('s1', given),
-      ]) {
-        await expect(request()).rejects.toMatchObject({
-          code: 'E_EPOCH_INVALID',
-          kind: 'usage',
-          message: expect.stringContaining('epoch'),
-        });
-      }
-      const refused = expect.objectContaining({ code: 'E_EPOCH_INVALID' });
-      expect(() => seam.declineRevoke('s1', given)).toThrow(refused);
-      expect(() => seam.resumeIntake('s1', given)).toThrow(refused);
-      expect(() => seam.handlerBegan('s1', given)).toThrow(refused);
-      expect(() => seam.handlerEnded('s1', given)).toThrow(refused);
-      await fleet.advance(100);
-      expect(fleet.store.revision).toBe(revision);
-    },
-  );
-
-  test('the loop of a lost tenancy - commits nothing in the next one of the same process (R52)', async () => {
-    const a = fleet.seam('a');
-    await fleet.until('a holds', () => a.held.size === 2);
-    const { epoch } = a.held.get('s1')!;
-    fleet.store.remove(fleet.keys.lease('s1' as never));
-    await fleet.until('a holds again', () => a.held.get('s1')?.epoch === '2');
-    for (const late of [
-      a.coordinator.commit('s1', { watermark: 7 }, epoch),
-      a.coordinator.complete('s1', { watermark: 7 }, epoch),
-    ]) {
-      await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
-    }
-    expect(fleet.split('s1')).toMatchObject({ watermark: null, status: 'runnable', epoch: '2' });
   });
 });
 
@@ -286,8 +236,8 @@ describe('the inspection feed', () => {
     });
     coordinator.start();
     await fleet.until('it works', () => gained.length === 2);
-    await coordinator.commit('s1', { watermark: 1, completed: true }, '1');
-    await coordinator.commit('s2', { watermark: 1, completed: true }, '1');
+    await coordinator.commit('s1', { watermark: 1, completed: true });
+    await coordinator.commit('s2', { watermark: 1, completed: true });
     expect((await coordinator.verdict()).kind).toBe('complete');
     expect(calls.length).toBeGreaterThan(10);
     expect(lines.filter(({ level }) => level === 'error')).toEqual([

@@ -17,13 +17,9 @@ interface Run {
   readonly stderr: string;
 }
 
-function backfill(args: readonly string[], user?: number, env = {}): Promise<Run> {
+function backfill(args: readonly string[], user?: number): Promise<Run> {
   const command = ['--import', 'tsx', 'examples/backfill/main.ts', ...args];
-  const options = {
-    cwd: root,
-    env: { ...process.env, ...env },
-    ...(user === undefined ? {} : { uid: user }),
-  };
+  const options = { cwd: root, ...(user === undefined ? {} : { uid: user }) };
   return new Promise((resolve) => {
     execFile(process.execPath, command, options, (error, stdout, stderr) => {
       const code = error === null ? 0 : Number(error.code);
@@ -175,16 +171,6 @@ describe('backfill', () => {
     expect(run.stderr).toContain(message);
     expect(run).toMatchObject({ code: 2, stdout: '' });
     expect(run.stderr).toContain('usage: npm start');
-  });
-
-  test('LOG_LEVEL - adds the log of the workers on standard error, a line of JSON each', async () => {
-    await write(tree('logged'), { 'a.txt': 'a', 'b.txt': 'b' });
-    const run = await backfill([tree('logged'), '--json'], undefined, { LOG_LEVEL: 'info' });
-    const lines = run.stderr.trimEnd().split('\n');
-    const events = lines.map((line) => JSON.parse(line) as { event: string; job: string });
-    expect(events.every(({ job }) => job === 'backfill')).toBe(true);
-    expect(events.map(({ event }) => event)).toContain('worker.starting');
-    expect(JSON.parse(run.stdout)).toMatchObject({ verified: true });
   });
 
   test('help - goes to standard output', async () => {

@@ -25,9 +25,6 @@ const TIMERS: Readonly<Record<ChartName, Timers>> = {
     must: [
       ...(isIn(snapshot, 'leading.governing.balancing.dirty') ? ['balance.due'] : []),
       ...(isIn(snapshot, 'leading.governing.planning.idle') ? ['plan.due'] : []),
-      ...(isIn(snapshot, 'leading.governing.planning.enumerating')
-        ? ['planner.late', 'planner.overdue']
-        : []),
       ...(isIn(snapshot, 'following.vacant') ? ['candidacy.due'] : []),
       ...(isIn(snapshot, 'following.resting') ? ['rest.over'] : []),
     ],

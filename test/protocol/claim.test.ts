@@ -11,35 +11,27 @@ import type { SplitRecord } from '../../src/records/records.ts';
 import { anyRecord, epoch, instanceId, record } from './records.ts';
 
 const me = { instance: 'me' as InstanceId, session: 'now' as SessionId };
-const LEASE_MS = 15_000;
-const asUsual = { isNoDeath: false, leaseDurationMs: LEASE_MS };
-/** What the first death leaves. */
-const suspected = {
-  deaths: 1,
-  relapses: 0,
-  charged: 0,
-  lifeMs: LEASE_MS,
-  isCleared: false,
-};
+const capOf4 = { maxAttempts: 4, waivesAttempt: false };
 
 function lease(owner: string, session: string | null): LeaseView {
   return { owner: owner as InstanceId, session: session as SessionId | null };
 }
 
 function decide(fields: Partial<SplitRecord>, live: LeaseView | null = null): ClaimDecision {
-  return decideClaim({ record: record(fields), lease: live }, me, asUsual);
+  return decideClaim({ record: record(fields), lease: live }, me, capOf4);
 }
 
 describe('decideClaim', () => {
   test('claim - a split that nobody ever owned is created', () => {
-    expect(decide({})).toEqual({ kind: 'claim', claim: 'create', suspicion: null });
+    expect(decide({})).toEqual({ kind: 'claim', claim: 'create', attempts: 0 });
   });
 
-  test('claim - a split that was given back is as suspect as it was', () => {
-    for (const suspicion of [null, suspected]) {
-      const decision = decide({ epoch: epoch(3), attempts: 2, suspicion });
-      expect(decision).toEqual({ kind: 'claim', claim: 'released', suspicion });
-    }
+  test('claim - a split that was given back is claimed without an attempt', () => {
+    expect(decide({ epoch: epoch(3), attempts: 2 })).toEqual({
+      kind: 'claim',
+      claim: 'released',
+      attempts: 2,
+    });
   });
 
   test('claim - a split whose owner stands on it without a lease has expired', () => {
@@ -47,7 +39,7 @@ describe('decideClaim', () => {
       expect(decide({ epoch: epoch(3), owner: instanceId(owner) })).toEqual({
         kind: 'claim',
         claim: 'expired',
-        suspicion: suspected,
+        attempts: 1,
       });
     }
   });
@@ -57,7 +49,7 @@ describe('decideClaim', () => {
       expect(decide({ epoch: epoch(2), owner: me.instance }, lease('me', session))).toEqual({
         kind: 'claim',
         claim: 'reclaim',
-        suspicion: suspected,
+        attempts: 1,
       });
     }
   });
@@ -83,60 +75,38 @@ describe('decideClaim', () => {
     }
   });
 
-  /** A suspect that was claimed apart, and whose process has died for the third time. */
-  const worn: Partial<SplitRecord> = {
-    epoch: epoch(5),
-    owner: me.instance,
-    tenure: { epoch: epoch(5), agedMs: 40_000, rose: false },
-    suspicion: { ...suspected, deaths: 3, charged: 2 },
-  };
-
-  test('claim - a split that died on trial for the third time is taken by nobody, not even its own instance (R28)', () => {
-    expect(decide(worn)).toEqual({ kind: 'condemned' });
-    expect(decide(worn, lease('me', 'before'))).toEqual({ kind: 'condemned' });
-    const once = { ...suspected, deaths: 2, charged: 1 };
-    expect(decide({ ...worn, suspicion: once })).toMatchObject({
-      kind: 'claim',
-      suspicion: { deaths: 3, charged: 2 },
+  test('claim - at the cap nobody takes over, not even its own instance (R28)', () => {
+    const worn = { epoch: epoch(5), owner: me.instance, attempts: 3 };
+    expect(decide(worn)).toEqual({ kind: 'atCap', claim: 'expired', attempts: 4 });
+    expect(decide(worn, lease('me', 'before'))).toEqual({
+      kind: 'atCap',
+      claim: 'reclaim',
+      attempts: 4,
     });
+    expect(decide({ ...worn, attempts: 2 })).toMatchObject({ kind: 'claim', attempts: 3 });
   });
 
-  test('claim - what was no death condemns nobody and makes no suspect (R28, R48)', () => {
-    const noDeath = { ...asUsual, isNoDeath: true };
-    expect(decideClaim({ record: record(worn), lease: null }, me, noDeath)).toEqual({
+  test('claim - a claim that consumes no attempt is never at the cap (R28)', () => {
+    expect(decide({ epoch: epoch(9), attempts: 7 })).toEqual({
+      kind: 'claim',
+      claim: 'released',
+      attempts: 7,
+    });
+    const worn = { record: record({ owner: me.instance, attempts: 3 }), lease: null };
+    expect(decideClaim(worn, me, { maxAttempts: 4, waivesAttempt: true })).toEqual({
       kind: 'claim',
       claim: 'expired',
-      suspicion: worn.suspicion,
-    });
-    const owned = record({ epoch: epoch(2), owner: me.instance });
-    expect(decideClaim({ record: owned, lease: null }, me, noDeath)).toMatchObject({
-      suspicion: null,
+      attempts: 3,
     });
   });
 
-  test('claim - what its handler refused for good is left to the leader (R28)', () => {
-    const lastFailure = {
-      reason: 'no such table',
-      by: 'peer',
-      epoch: epoch(2),
-      counted: true,
-      never: true,
-      later: false,
-    };
-    expect(decide({ epoch: epoch(2), lastFailure })).toEqual({ kind: 'condemned' });
-    // An operator has put it back: setting it aside raised the epoch.
-    expect(decide({ epoch: epoch(3), lastFailure })).toMatchObject({ kind: 'claim' });
-  });
-
-  test('claim - only an end that was not in order makes a suspect, and none costs an attempt (R31, R48)', () => {
+  test('claim - only an end that was not graceful consumes an attempt (R31)', () => {
     const kinds = [
       decide({}),
       decide({ epoch: epoch(2) }),
       decide({ owner: me.instance }, lease('me', 'before')),
       decide({ owner: me.instance }),
-    ].map(
-      (decision) => decision.kind === 'claim' && [decision.claim, decision.suspicion?.deaths ?? 0],
-    );
+    ].map((decision) => decision.kind === 'claim' && [decision.claim, decision.attempts]);
     expect(kinds).toEqual([
       ['create', 0],
       ['released', 0],
@@ -145,7 +115,7 @@ describe('decideClaim', () => {
     ]);
   });
 
-  test('claim - what is claimed is runnable and free (R30)', () => {
+  test('claim - what is claimed is runnable and free, and the cap is met exactly (R28)', () => {
     const anyLease = fc.option(
       fc.record({
         owner: fc.constantFrom('me', 'peer'),
@@ -154,17 +124,24 @@ describe('decideClaim', () => {
       { nil: null },
     );
     fc.assert(
-      fc.property(anyRecord, anyLease, fc.boolean(), (found, held, isNoDeath) => {
-        const live = held as LeaseView | null;
-        const decision = decideClaim({ record: found, lease: live }, me, { ...asUsual, isNoDeath });
-        const isFree = live === null || (live.owner === me.instance && live.session !== me.session);
-        const isOpen = found.status === 'runnable' && isFree;
-        expect(decision.kind === 'claim' || decision.kind === 'condemned').toBe(isOpen);
-        if (decision.kind !== 'claim') return;
-        const isDeath = !isNoDeath && (live !== null || found.owner !== null);
-        const before = found.suspicion?.deaths ?? 0;
-        expect(decision.suspicion?.deaths ?? 0).toBe(before + (isDeath ? 1 : 0));
-      }),
+      fc.property(
+        anyRecord,
+        anyLease,
+        fc.integer({ min: 1, max: 5 }),
+        (found, held, maxAttempts) => {
+          const live = held as LeaseView | null;
+          const options = { maxAttempts, waivesAttempt: false };
+          const decision = decideClaim({ record: found, lease: live }, me, options);
+          const isFree =
+            live === null || (live.owner === me.instance && live.session !== me.session);
+          const isOpen = found.status === 'runnable' && isFree;
+          expect(decision.kind === 'claim' || decision.kind === 'atCap').toBe(isOpen);
+          if (decision.kind !== 'claim' && decision.kind !== 'atCap') return;
+          const burns = live !== null || found.owner !== null;
+          expect(decision.attempts).toBe(found.attempts + (burns ? 1 : 0));
+          expect(decision.kind === 'atCap').toBe(burns && found.attempts + 1 >= maxAttempts);
+        },
+      ),
       { numRuns: 1_000 },
     );
   });

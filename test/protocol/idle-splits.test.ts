@@ -10,10 +10,7 @@ const idOf = (number: number): SplitId => `s${number}` as SplitId;
 /** The order in which `assign` fills. */
 function inOrder(splits: readonly IdleSplit[]): SplitId[] {
   return [...splits]
-    .sort(
-      (a, b) =>
-        Math.max(1, b.weight) - Math.max(1, a.weight) || a.rank - b.rank || (a.id < b.id ? -1 : 1),
-    )
+    .sort((a, b) => Math.max(1, b.weight) - Math.max(1, a.weight) || (a.id < b.id ? -1 : 1))
     .map(({ id }) => id);
 }
 
@@ -22,7 +19,6 @@ const steps = fc.array(
     fc.record({
       put: fc.nat(60),
       weight: fc.oneof(fc.nat(3), fc.constantFrom(2 ** 53 - 1, 2 ** 52)),
-      rank: fc.oneof(fc.constant(0), fc.nat(4)),
     }),
     fc.record({ remove: fc.nat(60) }),
     fc.record({ heaviest: fc.nat(8) }),
@@ -35,18 +31,16 @@ describe('idle splits', () => {
     fc.assert(
       fc.property(steps, (done) => {
         const idle = new IdleSplits();
-        const model = new Map<SplitId, IdleSplit>();
+        const model = new Map<SplitId, number>();
         for (const step of done) {
           if ('put' in step) {
-            const { weight, rank } = step;
-            const id = idOf(step.put);
-            idle.put(id, weight, rank);
-            model.set(id, { id, weight, rank });
+            idle.put(idOf(step.put), step.weight);
+            model.set(idOf(step.put), step.weight);
           } else if ('remove' in step) {
             idle.remove(idOf(step.remove));
             model.delete(idOf(step.remove));
           } else {
-            const expected = inOrder([...model.values()]);
+            const expected = inOrder([...model].map(([id, weight]) => ({ id, weight })));
             const found = inOrder(idle.heaviest(step.heaviest));
             const count = Math.min(step.heaviest, model.size);
             expect(found.length).toBeGreaterThanOrEqual(count);
@@ -119,7 +113,6 @@ function partOf(input: AssignInput): AssignInput {
   const names = new Set(engaged.map(({ id }) => id));
   const others = input.splits.filter(({ id }) => !names.has(id));
   const free = freeSlots(input.instances, engaged, input.withheld);
-  const idle = others.map(({ id, weight, rank = 0 }) => ({ id, weight, rank }));
-  const heaviest = new Set(inOrder(idle).slice(0, free));
+  const heaviest = new Set(inOrder(others).slice(0, free));
   return { ...input, splits: [...engaged, ...others.filter(({ id }) => heaviest.has(id))] };
 }

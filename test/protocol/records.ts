@@ -16,10 +16,6 @@ export function record(fields: Partial<SplitRecord> = {}): SplitRecord {
     watermark: null,
     state: null,
     lastFailure: null,
-    rest: null,
-    failing: null,
-    tenure: null,
-    suspicion: null,
     ...fields,
   };
 }
@@ -49,44 +45,7 @@ export const anyRecord: fc.Arbitrary<SplitRecord> = fc
     watermark: anyWatermark.map((value) => (value === null ? null : String(value))),
     state: fc.constantFrom(null, '', 'AAAA'),
     lastFailure: fc.option(
-      fc.record({
-        reason: fc.string(),
-        by: fc.constant('peer'),
-        epoch: fc.constant(epoch(1)),
-        counted: fc.boolean(),
-        never: fc.boolean(),
-        later: fc.boolean(),
-      }),
-      { nil: null },
-    ),
-    rest: fc.option(
-      fc.record({ epoch: fc.constantFrom(epoch(1), epoch(2)), ms: fc.nat(), until: fc.nat() }),
-      { nil: null },
-    ),
-    failing: fc.option(
-      fc.record({
-        failures: fc.integer({ min: 1, max: 9 }),
-        forMs: fc.nat(),
-        by: fc.constantFrom<InstanceId[]>([], [instanceId('peer')], [instanceId('me')]),
-      }),
-      { nil: null },
-    ),
-    tenure: fc.option(
-      fc.record({
-        epoch: fc.constantFrom(epoch(1), epoch(2)),
-        agedMs: fc.nat(),
-        rose: fc.boolean(),
-      }),
-      { nil: null },
-    ),
-    suspicion: fc.option(
-      fc.record({
-        deaths: fc.integer({ min: 1, max: 9 }),
-        relapses: fc.integer({ min: 0, max: 4 }),
-        charged: fc.integer({ min: 0, max: 3 }),
-        lifeMs: fc.nat(),
-        isCleared: fc.boolean(),
-      }),
+      fc.record({ reason: fc.string(), by: fc.constant('peer'), epoch: fc.constant(epoch(1)) }),
       { nil: null },
     ),
     unknown: fc.option(fc.dictionary(fc.string(), fc.jsonValue()), { nil: undefined }),

@@ -7,47 +7,19 @@ import {
   committedRecord,
   compareWatermarks,
   completedRecord,
-  condemnedRecord,
+  expiredToQuarantine,
   failedRecord,
-  type FailureFacts,
   parkedRecordFor,
   recreatedRecord,
   releasedRecord,
   requeuedRecord,
   seededRecord,
-  setAsideRecord,
 } from '../../src/protocol/tenancy-records.ts';
-import {
-  type FailureRecord,
-  REASON_CHARACTERS_MAX,
-  splitCodec,
-  type SplitRecord,
-} from '../../src/records/records.ts';
+import { REASON_CHARACTERS_MAX, splitCodec, type SplitRecord } from '../../src/records/records.ts';
 import { anyRecord, anyRunnable, anyWatermark, epoch, instanceId, record } from './records.ts';
 
 const me = instanceId('me');
 const nonce = 'n9' as Nonce;
-const SUSPECTED = { deaths: 1, relapses: 0, charged: 0, lifeMs: 9_000, isCleared: false };
-/** What a process knows of a failure of its own. */
-const FACTS: FailureFacts = {
-  by: me,
-  hasWitness: true,
-  tenancyMs: 1_500,
-  wallMs: 1_000_000,
-  backoff: { initialMs: 500, factor: 2, maxMs: 30_000, jitter: 0.2 },
-  random: 0.5,
-  startAttempts: 0,
-  startFailing: null,
-};
-const LAST_FAILURE: FailureRecord = {
-  reason: 'r',
-  by: 'me',
-  epoch: epoch(1),
-  counted: true,
-  never: false,
-  later: false,
-};
-const from = (startWatermark: string | null, tenancyMs = 0) => ({ startWatermark, tenancyMs });
 const stamp = { instance: 'me', nonce: 'n9', write: 1 };
 
 describe('compareWatermarks', () => {
@@ -114,27 +86,13 @@ describe('claimedRecord', () => {
       watermark: '4',
       state: 'AAAA',
     });
-    const claim = { owner: me, nonce, suspicion: SUSPECTED, agedMs: 1_234.5 };
-    expect(claimedRecord(found, claim)).toEqual({
+    expect(claimedRecord(found, { owner: me, nonce, attempts: 2 })).toEqual({
       ...found,
       epoch: String(2n ** 64n),
       owner: 'me',
       nonce: 'n9',
-      tenure: { epoch: String(2n ** 64n), agedMs: 1_235, rose: false },
-      suspicion: SUSPECTED,
+      attempts: 2,
     });
-  });
-
-  test('claim - ends the rest, and what was rested after a failure is time of failing (R40)', () => {
-    const failed = failedRecord(record({ epoch: epoch(2), owner: me }), { reason: 'x' }, FACTS);
-    const claim = { owner: me, nonce, suspicion: null, agedMs: 0 };
-    const claimed = claimedRecord(failed, claim);
-    expect([failed.rest?.ms, claimed.rest]).toEqual([500, null]);
-    expect(claimed.failing).toEqual({ failures: 1, forMs: 2_000, by: ['me'] });
-    // A rest that was only asked for is none.
-    const later = failedRecord(claimed, { reason: 'x', afterMs: 60_000 }, FACTS);
-    expect(later.rest?.ms).toBe(60_000);
-    expect(claimedRecord(later, claim).failing).toEqual(claimed.failing);
   });
 });
 
@@ -142,7 +100,7 @@ describe('committedRecord', () => {
   const owned = record({ epoch: epoch(3), owner: me, attempts: 2, watermark: '10' });
 
   test('commit - writes watermark and state and nothing else', () => {
-    expect(committedRecord(owned, { watermark: '10', state: 'AAAA' }, from('10'))).toEqual({
+    expect(committedRecord(owned, { watermark: '10', state: 'AAAA' }, '10')).toEqual({
       ...owned,
       state: 'AAAA',
     });
@@ -150,7 +108,7 @@ describe('committedRecord', () => {
 
   test('commit - rising strictly above the start clears the attempts (R31)', () => {
     const attemptsAfter = (watermark: string, start: string | null): number =>
-      committedRecord(owned, { watermark, state: null }, from(start)).attempts;
+      committedRecord(owned, { watermark, state: null }, start).attempts;
     expect(attemptsAfter('11', '10')).toBe(0);
     expect(attemptsAfter('10', '10')).toBe(2);
     expect(attemptsAfter('10', null)).toBe(0);
@@ -158,40 +116,22 @@ describe('committedRecord', () => {
     expect(attemptsAfter('10', '9')).toBe(0);
   });
 
-  test('commit - rising clears failures and suspicion, and notes it for the tenancy (R31, R48)', () => {
-    const tried: SplitRecord = {
-      ...owned,
-      failing: { failures: 3, forMs: 9_000, by: [me] },
-      tenure: { epoch: epoch(3), agedMs: 30_000, rose: false },
-      suspicion: SUSPECTED,
-    };
-    expect(committedRecord(tried, { watermark: '10', state: null }, from('10'))).toEqual(tried);
-    expect(committedRecord(tried, { watermark: '11', state: null }, from('10'))).toMatchObject({
-      attempts: 0,
-      failing: null,
-      tenure: { rose: true },
-      suspicion: { ...SUSPECTED, isCleared: true },
-    });
-    const later = committedRecord(tried, { watermark: '11', state: null }, from('10', 600_000));
-    expect(later.suspicion).toBeNull();
-  });
-
   test('commit - none to none is no rise', () => {
     const fresh = record({ owner: me, attempts: 1 });
-    expect(committedRecord(fresh, { watermark: null, state: 'AAAA' }, from(null)).attempts).toBe(1);
-    expect(committedRecord(fresh, { watermark: '-5', state: null }, from(null)).attempts).toBe(0);
+    expect(committedRecord(fresh, { watermark: null, state: 'AAAA' }, null).attempts).toBe(1);
+    expect(committedRecord(fresh, { watermark: '-5', state: null }, null).attempts).toBe(0);
   });
 
   test('commit - a watermark that would fall is a bug (R38)', () => {
     for (const watermark of ['9', '-10', null]) {
-      expect(() => committedRecord(owned, { watermark, state: null }, from(null))).toThrow(
+      expect(() => committedRecord(owned, { watermark, state: null }, null)).toThrow(
         InvariantViolation,
       );
     }
   });
 
   test('complete - ends the split with its last progress and without an owner', () => {
-    expect(completedRecord(owned, { watermark: '12', state: null }, from('10'))).toEqual({
+    expect(completedRecord(owned, { watermark: '12', state: null }, '10')).toEqual({
       ...owned,
       status: 'completed',
       owner: null,
@@ -208,148 +148,75 @@ describe('releases and failures', () => {
     expect(releasedRecord(owned)).toEqual({ ...owned, owner: null });
   });
 
-  test('release - rests for as long as it is asked to (R40)', () => {
-    expect(releasedRecord(owned, { restMs: 9_000.4, wallMs: 1_000 })).toEqual({
-      ...owned,
-      owner: null,
-      rest: { epoch: '3', ms: 9_000, until: 10_000 },
-    });
-  });
-
-  test('release - after progress nothing is suspected any more (R48)', () => {
-    const of = (rose: boolean) =>
-      releasedRecord({
-        ...owned,
-        tenure: { epoch: epoch(3), agedMs: 0, rose },
-        suspicion: SUSPECTED,
-      }).suspicion;
-    expect([of(false), of(true)]).toEqual([SUSPECTED, null]);
-  });
-
-  test('fail - with a witness counts, rests, and says who failed and why (R31)', () => {
-    expect(failedRecord(owned, { reason: 'bad row' }, FACTS)).toEqual({
+  test('fail - counts an attempt and says who failed and why', () => {
+    expect(failedRecord(owned, { reason: 'bad row', by: me, maxAttempts: 4 })).toEqual({
       ...owned,
       owner: null,
       attempts: 2,
-      lastFailure: {
-        reason: 'bad row',
-        by: 'me',
-        epoch: '3',
-        counted: true,
-        never: false,
-        later: false,
-      },
-      failing: { failures: 1, forMs: 1_500, by: ['me'] },
-      rest: { epoch: '3', ms: 500, until: 1_000_500 },
+      lastFailure: { reason: 'bad row', by: 'me', epoch: '3' },
     });
   });
 
-  test('fail - without a witness does not count, and rests all the same (R31)', () => {
-    const failing = { failures: 4, forMs: 20_000, by: [instanceId('peer')] };
-    const failed = failedRecord(
-      { ...owned, failing },
-      { reason: 'down' },
-      { ...FACTS, hasWitness: false },
-    );
-    expect(failed).toMatchObject({ attempts: 1, lastFailure: { counted: false } });
-    expect(failed.failing).toEqual({ failures: 5, forMs: 21_500, by: ['peer', 'me'] });
-    expect(failed.rest?.ms).toBe(8_000);
-  });
-
-  test('fail - “later” is a rest and no failure, “never” counts whoever else progressed (R31)', () => {
-    const failing = { failures: 4, forMs: 20_000, by: [me] };
-    const later = failedRecord({ ...owned, failing }, { reason: 'x', afterMs: 70_000 }, FACTS);
-    expect(later).toMatchObject({ attempts: 1, failing, rest: { ms: 70_000 } });
-    expect(later.lastFailure).toMatchObject({ counted: false, later: true });
-    const alone = { ...FACTS, hasWitness: false };
-    const never = failedRecord(owned, { reason: 'x', never: true }, alone);
-    expect(never).toMatchObject({ status: 'runnable', attempts: 2 });
-    expect(never.lastFailure).toMatchObject({ counted: true, never: true });
-  });
-
-  test('fail - never sets the split aside by itself (R28)', () => {
-    const failed = failedRecord({ ...owned, attempts: 300 }, { reason: 'x' }, FACTS);
-    expect(failed).toMatchObject({ status: 'runnable', attempts: 301, epoch: '3' });
+  test('fail - at the cap the split is quarantined and its epoch rises', () => {
+    const failed = failedRecord({ ...owned, attempts: 3 }, { reason: 'x', by: me, maxAttempts: 4 });
+    expect(failed).toMatchObject({ status: 'quarantined', attempts: 4, epoch: '4', owner: null });
+    expect(failed.lastFailure?.epoch).toBe('3');
   });
 
   test('fail - a long reason is cut to what a record keeps', () => {
-    const { lastFailure } = failedRecord(owned, { reason: 'x'.repeat(5_000) }, FACTS);
+    const reason = 'x'.repeat(5_000);
+    const { lastFailure } = failedRecord(owned, { reason, by: me, maxAttempts: 4 });
     expect(lastFailure?.reason).toHaveLength(REASON_CHARACTERS_MAX);
   });
 
-  const charged = { ...SUSPECTED, deaths: 5, charged: 3 };
-
-  test('quarantine - of an owner that is gone keeps its nonce and tells the deaths (R28)', () => {
-    const parked = condemnedRecord(owned, charged);
+  test('quarantine - of an owner that is gone counts the attempt and keeps its nonce (R28)', () => {
+    const parked = expiredToQuarantine({ ...owned, attempts: 3 });
     expect(parked).toMatchObject({
       status: 'quarantined',
-      attempts: 1,
+      attempts: 4,
       epoch: '4',
       owner: null,
       nonce,
-      suspicion: charged,
     });
     expect(parked.lastFailure).toMatchObject({ by: 'me', epoch: '3' });
-    expect(() => condemnedRecord(record(), charged)).toThrow(InvariantViolation);
+    expect(() => expiredToQuarantine(record())).toThrow(InvariantViolation);
   });
 
-  test('quarantine - what is parked tells attempts, reason, by whom and by which rule (R28)', () => {
-    const failed = failedRecord({ ...owned, attempts: 3 }, { reason: 'bad' }, FACTS);
-    expect(parkedRecordFor(setAsideRecord(failed, 'bad'), 'attempts')).toEqual({
+  test('quarantine - what is parked tells attempts, reason and by whom', () => {
+    const failed = failedRecord(
+      { ...owned, attempts: 3 },
+      { reason: 'bad', by: me, maxAttempts: 4 },
+    );
+    expect(parkedRecordFor(failed)).toEqual({ attempts: 4, reason: 'bad', owner: 'me' });
+    const expired = expiredToQuarantine({ ...owned, attempts: 3 });
+    expect(parkedRecordFor(expired)).toEqual({
       attempts: 4,
-      reason: 'bad',
+      reason: 'me ended without releasing it',
       owner: 'me',
-      rule: 'attempts',
     });
-    expect(parkedRecordFor(condemnedRecord(owned, charged), 'deaths')).toEqual({
-      attempts: 3,
-      reason:
-        'me ended without releasing it: of 5 processes that ended with it in hand, 3 had taken it apart from other suspects',
-      owner: 'me',
-      rule: 'deaths',
-    });
-    expect(parkedRecordFor(record({ status: 'quarantined', attempts: 2 }), 'job')).toEqual({
+    expect(parkedRecordFor(record({ status: 'quarantined', attempts: 2 }))).toEqual({
       attempts: 2,
       reason: 'unknown',
       owner: 'unknown',
-      rule: 'job',
     });
-    expect(() => parkedRecordFor(owned, 'never')).toThrow(InvariantViolation);
-    expect(() => setAsideRecord(owned, 'nothing failed')).toThrow(InvariantViolation);
+    expect(() => parkedRecordFor(owned)).toThrow(InvariantViolation);
   });
 
   test('requeue - puts a quarantined split back with its progress and no attempts', () => {
-    const failed = failedRecord(
-      { ...owned, attempts: 3, suspicion: SUSPECTED },
-      { reason: 'x' },
-      FACTS,
-    );
-    const parked = setAsideRecord(failed, 'x');
-    expect(requeuedRecord(parked)).toEqual({
-      ...parked,
-      status: 'runnable',
-      attempts: 0,
-      rest: null,
-      failing: null,
-      suspicion: null,
-    });
+    const parked = expiredToQuarantine({ ...owned, attempts: 3 });
+    expect(requeuedRecord(parked)).toEqual({ ...parked, status: 'runnable', attempts: 0 });
     expect(() => requeuedRecord({ ...parked, status: 'unknown' })).toThrow(InvariantViolation);
   });
 });
 
 describe('every builder', () => {
   const builders: Record<string, (found: SplitRecord) => SplitRecord> = {
-    claim: (found) =>
-      claimedRecord(found, { owner: me, nonce, suspicion: found.suspicion, agedMs: 5 }),
-    commit: (found) =>
-      committedRecord(found, { watermark: found.watermark, state: 'AAAA' }, from(null)),
-    complete: (found) =>
-      completedRecord(found, { watermark: found.watermark, state: null }, from(null)),
-    release: (found) => releasedRecord(found, { restMs: 5, wallMs: 7 }),
-    fail: (found) => failedRecord(found, { reason: 'r' }, FACTS),
-    condemn: (found) => condemnedRecord({ ...found, owner: found.owner ?? me }, SUSPECTED),
-    setAside: (found) =>
-      setAsideRecord({ ...found, lastFailure: found.lastFailure ?? LAST_FAILURE }, 'r'),
+    claim: (found) => claimedRecord(found, { owner: me, nonce, attempts: found.attempts }),
+    commit: (found) => committedRecord(found, { watermark: found.watermark, state: 'AAAA' }, null),
+    complete: (found) => completedRecord(found, { watermark: found.watermark, state: null }, null),
+    release: releasedRecord,
+    fail: (found) => failedRecord(found, { reason: 'r', by: me, maxAttempts: 3 }),
+    expire: (found) => expiredToQuarantine({ ...found, owner: found.owner ?? me }),
     requeue: requeuedRecord,
   };
 

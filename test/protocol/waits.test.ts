@@ -1,5 +1,6 @@
-/** Waits: the numbers of R10, R18 and R20. */
+/** Attempts and waits: the numbers of R10, R18, R20, R28 and R40. */
 import { describe, expect, test } from '@jest/globals';
+import { failBackoffMs, isAtCap } from '../../src/protocol/attempts.ts';
 import {
   candidacyDelayMs,
   jitter,
@@ -7,6 +8,24 @@ import {
   selfFenceMarginMs,
   startupBackoffMs,
 } from '../../src/protocol/timing.ts';
+
+describe('attempts', () => {
+  test('attempts - the cap is met by the attempt that would reach it', () => {
+    expect([2, 3, 4, 5].map((attempts) => isAtCap(attempts, 4))).toEqual([
+      false,
+      false,
+      true,
+      true,
+    ]);
+    expect(isAtCap(1, 1)).toBe(true);
+  });
+
+  test('attempts - the rest after a failure doubles from 500 ms to half a lease', () => {
+    const waits = [0, 1, 2, 3, 4, 5, 6, 2_000].map((attempts) => failBackoffMs(attempts, 15_000));
+    expect(waits).toEqual([0, 500, 1_000, 2_000, 4_000, 7_500, 7_500, 7_500]);
+    expect(failBackoffMs(1, 600)).toBe(300);
+  });
+});
 
 describe('jitter', () => {
   test('jitter - stays between 0.8 and 1.2 times the base and differs by round and seed', () => {

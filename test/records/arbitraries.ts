@@ -81,34 +81,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
       weight: fc.constantFrom(1, 7, Number.MAX_SAFE_INTEGER),
       watermark: nullable(anySigned),
       state: nullable(anyBytes),
-      lastFailure: nullable(
-        fc.record({
-          reason: fc.string(),
-          by: fc.string(),
-          epoch: anyDecimal,
-          counted: fc.boolean(),
-          never: fc.boolean(),
-          later: fc.boolean(),
-        }),
-      ),
-      rest: nullable(fc.record({ epoch: anyDecimal, ms: anyCount, until: anyCount })),
-      failing: nullable(
-        fc.record({
-          failures: anyCount,
-          forMs: anyCount,
-          by: fc.array(anyId, { maxLength: 3 }),
-        }),
-      ),
-      tenure: nullable(fc.record({ epoch: anyDecimal, agedMs: anyCount, rose: fc.boolean() })),
-      suspicion: nullable(
-        fc.record({
-          deaths: anyCount,
-          relapses: anyCount,
-          charged: anyCount,
-          lifeMs: anyCount,
-          isCleared: fc.boolean(),
-        }),
-      ),
+      lastFailure: nullable(fc.record({ reason: fc.string(), by: fc.string(), epoch: anyDecimal })),
     }),
   ),
   assignment: kind(
@@ -117,12 +90,7 @@ export const KINDS: Readonly<Record<string, Kind>> = {
   ),
   parked: kind(
     parkedCodec,
-    fc.record({
-      attempts: anyCount,
-      reason: fc.string(),
-      owner: fc.string(),
-      rule: fc.constantFrom('never', 'attempts', 'deaths', 'last', 'job', null),
-    }),
+    fc.record({ attempts: anyCount, reason: fc.string(), owner: fc.string() }),
   ),
   leader: kind(leaderCodec, fc.record({ owner: anyId, nonce: anyId, generation: anyCount })),
   presence: kind(

@@ -178,8 +178,8 @@ describe('memory store', () => {
     await expect(tryTxn(store, { writes: [put('', '1')] })).rejects.toThrow(InvariantViolation);
     expect(() => store.watch({ prefix: '' }, '0' as Revision)).toThrow(InvariantViolation);
     expect(() => store.compact(revisionOf(2))).toThrow(InvariantViolation);
-    expect(() => memoryStore({ clock, expiryLagMsMax: 5 })).toThrow('random');
-    expect(() => memoryStore({ clock, historyRevisionsMax: 0 })).toThrow('historyRevisionsMax');
+    expect(() => memoryStore({ clock, expiryLagMsMax: 5 })).toThrow(InvariantViolation);
+    expect(() => memoryStore({ clock, historyRevisionsMax: 0 })).toThrow(InvariantViolation);
   });
 
   test('memory store - a reset drops everything and tells every watch', async () => {

@@ -4,7 +4,6 @@
  * by themselves.
  */
 import {
-  type ConfigInput,
   type CoordinationEvent,
   createCoordinator,
   createOperator,
@@ -17,9 +16,11 @@ import {
   type PlannedSplit,
   type Planner,
   type Random,
+  type SplitCoordinator,
   type Transition,
   type Verdict,
   type Worker,
+  type WorkerConfig,
 } from '../../src/index.ts';
 import { seededRandom } from '../../src/base/random.ts';
 import { jobKeys } from '../../src/records/keys.ts';
@@ -37,7 +38,6 @@ import { type FaultyStore, faultyStore } from '../../src/store/faults.ts';
 import type { Entry } from '../../src/store/port.ts';
 import type { InstanceId, SplitId } from '../../src/base/ids.ts';
 import { type WorkerClock, workerClock } from '../../src/testing/worker-clock.ts';
-import { TestSeam } from './seam.ts';
 import {
   type Connection,
   memoryWorld,
@@ -52,16 +52,12 @@ export const JOB = 'job';
 export const memoryOf = (fleet: AnyFleet): MemoryStore => fleet.store as unknown as MemoryStore;
 
 /** Short times that keep tests quick to read: a lease of 9 s, one operation 2 s. */
-export const CONFIG: ConfigInput = {
+export const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: 9_000,
   opTimeoutMs: 2_000,
   rebalanceDelayMs: 6_000,
   drainDeadlineMs: 5_000,
   maxAttempts: 3,
-  retry: {
-    backoff: { initialMs: 500, factor: 2, maxMs: 2_000, jitter: 0 },
-    giveUpAfterMs: 20_000,
-  },
   maxInFlight: 8,
   reconcileIntervalMs: 12_000,
 };
@@ -99,7 +95,7 @@ export interface HandledWorker extends Surroundings {
 
 /** A worker driven on the seam by the test itself. */
 export interface SeamWorker extends Surroundings {
-  readonly coordinator: TestSeam;
+  readonly coordinator: SplitCoordinator;
   /** Splits held now, by id, as the events told. */
   readonly held: Map<string, { epoch: string; watermark: bigint | null; state: Uint8Array | null }>;
   /** Splits asked back and neither handed back nor lost. */
@@ -132,7 +128,7 @@ export function watched<T>(promise: Promise<T>): Outcome<T> {
 
 export interface WorkerSetup {
   readonly planner?: Planner;
-  readonly config?: ConfigInput;
+  readonly config?: Partial<WorkerConfig>;
   readonly job?: string;
   readonly prefix?: string;
   /** Ends the run of a handled worker. */
@@ -144,7 +140,7 @@ export interface WorkerSetup {
 export interface FleetOptions {
   /** A final plan of four splits when absent. */
   readonly planner?: Planner;
-  readonly config?: ConfigInput;
+  readonly config?: Partial<WorkerConfig>;
   /** The test does something to the store that no other fleet may feel. */
   readonly ownStore?: boolean;
 }
@@ -160,7 +156,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** How much later than due something may happen; 0 on a virtual clock. */
   readonly slackMs: number;
   readonly #world: World<S>;
-  readonly #config: ConfigInput;
+  readonly #config: Partial<WorkerConfig>;
   readonly #planner: Planner;
   readonly #stops: (() => Promise<unknown>)[] = [];
   #seed: number;
@@ -184,16 +180,9 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** Starts a worker that runs `handler`. */
   worker(id: string, handler: Handler, setup: WorkerSetup = {}): HandledWorker {
     const around = this.#surroundings(id, setup.store);
-    let worker: Worker;
-    try {
-      worker = createWorker(this.#options(around, setup));
-    } catch (error) {
-      // Refused before there was a worker: its run has failed, and there is nothing to look at.
-      return { ...around, worker: null as never, run: { state: 'rejected', error } };
-    }
+    const worker = createWorker(this.#options(around, setup));
     listen(worker.events(), (event) => around.events.push(event));
-    const { signal } = setup;
-    const run = watched(worker.run(handler, signal === undefined ? {} : { signal }));
+    const run = watched(worker.run(handler, setup));
     this.#stops.push(() => worker.stop());
     return { ...around, worker, run };
   }
@@ -201,7 +190,7 @@ export class Fleet<S extends WorldStore = MemoryStore> {
   /** Starts a worker on the seam. */
   seam(id: string, setup: WorkerSetup = {}): SeamWorker {
     const around = this.#surroundings(id, setup.store);
-    const coordinator = new TestSeam(createCoordinator(this.#options(around, setup)));
+    const coordinator = createCoordinator(this.#options(around, setup));
     const seam: SeamWorker = {
       ...around,
       coordinator,
@@ -454,9 +443,6 @@ function fold(seam: SeamWorker, event: CoordinationEvent): void {
     case 'leadershipLost':
     case 'sessionLost':
     case 'plannerFailed':
-    case 'plannerLate':
-    case 'unplaced':
-    case 'placed':
       return;
   }
 }

@@ -1,6 +1,6 @@
 /** What happened to a fleet, as tests read it: events with their times, writes of one key, sessions in the store. */
 import { type CoordinationEvent, isLeaseholdError } from '../../src/index.ts';
-import type { InstanceId, SessionId, SplitId } from '../../src/base/ids.ts';
+import type { InstanceId, SessionId } from '../../src/base/ids.ts';
 import {
   planCodec,
   type PlanRecord,
@@ -189,12 +189,4 @@ export function handBackAll(seam: SeamWorker): void {
       },
     );
   });
-}
-
-/** Makes a split that is in hand one that has died on trial twice: the next death with it in hand sets it aside (R28). */
-export async function onLastTrial(fleet: AnyFleet, id: string): Promise<void> {
-  const suspicion = { deaths: 3, relapses: 0, charged: 2, lifeMs: 100, isCleared: false };
-  const record: SplitRecord = { ...fleet.split(id)!, suspicion };
-  const stamp = { instance: 'hand', nonce: 'hand', write: 1 };
-  await fleet.store.put(fleet.keys.split(id as SplitId), splitCodec.encode(record, stamp));
 }

@@ -172,6 +172,5 @@ function seen(grant: Grant, tenancy: number, recorder: Recorder): Grant {
     complete: (last) => ask('complete', last, () => grant.complete(last)),
     fail: (reason) => ask('fail', undefined, () => grant.fail(reason)),
     release: () => ask('release', undefined, () => grant.release()),
-    finished: () => ask('release', undefined, () => grant.finished()),
   };
 }

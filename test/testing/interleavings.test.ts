@@ -63,8 +63,6 @@ const OF_TIMERS = new Set([
   'rest.over',
   'balance.due',
   'planner.retry',
-  'planner.late',
-  'planner.overdue',
   'step.retry',
   'rejoin.due',
 ]);

@@ -108,15 +108,15 @@ describe('simulate', () => {
       config: { leaseDurationMs: 10, opTimeoutMS: 5 },
     };
     expect(await refusedFor(options)).toEqual([
-      'planner',
-      'handler',
       'seed',
       'runs',
       'workers',
-      'faults[1]',
       'faultsMs',
       'splitMs',
+      'faults',
       'finality',
+      'handler',
+      'planner',
       'opTimeoutMS',
       'leaseDurationMs',
     ]);

@@ -133,7 +133,7 @@ describe('time line checks', () => {
       'fenced by itself: a gave up s as fenced, and the record at epoch 1 is its own',
     ],
     [
-      'a worker that ends for a watermark that fell',
+      'a worker that ends for a watermark that has not fallen',
       endsWith('E_WATERMARK_REGRESSION'),
       'failed: a ended with E_WATERMARK_REGRESSION',
     ],
@@ -295,6 +295,13 @@ describe('time line checks', () => {
         s.tell({ kind: 'lost', tenancy: 0 });
         takenOver(s);
         s.tell({ kind: 'fenced', process: 0, split: 's' });
+      }),
+    ],
+    [
+      'a worker that ends because its handler fell back',
+      instead('left', (s) => {
+        s.tell({ kind: 'asked', tenancy: 0, what: 'commit', watermark: '4' });
+        s.tell({ kind: 'left', process: 0, verdict: null, code: 'E_WATERMARK_REGRESSION' });
       }),
     ],
     [

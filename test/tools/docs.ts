@@ -1,31 +1,18 @@
 /**
- * Writes what documents take from the code: `npm run docs`. The options into README.md and OPTIONS.md, the errors into ERRORS.md,
- * the log into LOG.md, the version into version.ts, and into INVARIANTS.md the tests that cite each rule.
+ * Writes what documents take from the code: `npm run docs`. The options into README.md, the errors into ERRORS.md, and into
+ * INVARIANTS.md the tests that cite each rule.
  */
 import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { format, resolveConfig } from 'prettier';
 import { testsNamed, type TestTitle, testTitles } from '../support/titles.ts';
 import { ERROR_CODES, type ErrorKind } from '../../src/base/errors.ts';
-import type { Table } from '../../src/base/shape.ts';
 import { type OptionDescription, OPTIONS } from '../../src/coordinator/api/config.ts';
-import { LOG_EVENTS } from '../../src/coordinator/api/log-events.ts';
-import { WORKER_OPTIONS } from '../../src/coordinator/api/worker-options.ts';
-import { OPERATOR_OPTIONS } from '../../src/operator/operator.ts';
-import { ETCD_OPTIONS } from '../../src/store/etcd/options/options.ts';
-import { FAULTY_OPTIONS } from '../../src/store/faults.ts';
-import { MEMORY_OPTIONS } from '../../src/store/memory/options.ts';
-import { SIMULATION_OPTIONS } from '../../src/testing/simulate.ts';
-import { WORKER_CLOCK_OPTIONS } from '../../src/testing/worker-clock.ts';
-import { VIRTUAL_CLOCK_OPTIONS } from '../../src/base/virtual-clock.ts';
 
 const root = path.resolve(import.meta.dirname, '../..');
 const README = path.join(root, 'README.md');
 const ERRORS = path.join(root, 'src/base/ERRORS.md');
 const INVARIANTS = path.join(root, 'src/protocol/INVARIANTS.md');
-const OPTIONS_PAGE = path.join(root, 'src/coordinator/api/OPTIONS.md');
-const LOG_PAGE = path.join(root, 'src/coordinator/api/LOG.md');
-const VERSION = path.join(root, 'src/coordinator/api/version.ts');
 const BEGIN = '<!-- options:begin -->';
 const END = '<!-- options:end -->';
 const DAY_MS = 24 * 60 * 60 * 1_000;
@@ -35,8 +22,7 @@ const KINDS: Readonly<Record<ErrorKind, string>> = {
   usage: 'The program calls Leasehold wrongly. Fix the program; nothing was done.',
   unavailable:
     'The store was not reached, and certainly nothing was written. Repeat when it is back.',
-  indeterminate:
-    'Sent and not answered: it may have landed, and it may land later. What is stored now proves nothing (R1). Repeat the call until it is answered: each may happen twice without harm.',
+  indeterminate: 'Sent and not answered. Look at what is stored, or repeat what may happen twice.',
   fenced:
     'The caller no longer owns the split. Stop, discard what was not committed, write nothing more.',
   fatal: 'Configuration or data that no retry heals. Stop the process and call a person.',
@@ -69,71 +55,13 @@ export function errorsPage(): Promise<string> {
   ]);
   return formatted(`# Errors
 
-Written by \`npm run docs\` from \`errors.ts\`. Codes are public and never change their meaning. The \`kind\` says what
+Written by \`npm run docs\` from [errors.ts](errors.ts). Codes are public and never change their meaning. The \`kind\` says what
 a caller can do:
 
 ${table(['kind', 'what to do'], kinds)}
 
 ${table(['code', 'kind', 'meaning'], codes)}
 `);
-}
-
-/** What each function takes that takes options. */
-const TABLES: Readonly<Record<string, Table>> = {
-  'createWorker, createCoordinator': WORKER_OPTIONS,
-  createOperator: OPERATOR_OPTIONS,
-  'etcdStore of leasehold/etcd': ETCD_OPTIONS,
-  memoryStore: MEMORY_OPTIONS,
-  'simulate of leasehold/testing': SIMULATION_OPTIONS,
-  'faultyStore of leasehold/testing': FAULTY_OPTIONS,
-  'virtualClock of leasehold/testing': VIRTUAL_CLOCK_OPTIONS,
-  'workerClock of leasehold/testing': WORKER_CLOCK_OPTIONS,
-};
-
-/** The text of OPTIONS.md. */
-export function optionsPage(): Promise<string> {
-  const parts = Object.entries(TABLES).map(([name, options]) => {
-    const rows = Object.entries(options).map(([option, { rule, meaning, defaultText }]) => [
-      `\`${option}\``,
-      defaultText ?? '**required**',
-      cell(rule.allowed),
-      meaning,
-    ]);
-    return `## ${name}\n\n${table(['option', 'default', 'allowed', 'meaning'], rows)}\n`;
-  });
-  return formatted(`# Options
-
-Written by \`npm run docs\` from the tables that also check them: all that is wrong is said at once, as \`E_CONFIG_INVALID\` whose
-\`details.violations\` has \`option\`, \`value\` and \`rule\` of each. Options of \`config\` are in the README.
-
-${parts.join('\n')}`);
-}
-
-/** The text of LOG.md. */
-export function logPage(): Promise<string> {
-  const rows = Object.entries(LOG_EVENTS)
-    .map(([event, [level, meaning]]) => [`\`${event}\``, level, meaning])
-    .sort(([a = ''], [b = '']) => (a < b ? -1 : 1));
-  return formatted(`# What is logged
-
-Written by \`npm run docs\` from \`log-events.ts\`. Each line has \`event\`, \`job\` and \`instanceId\`; lines about a
-split have \`split\` and \`epoch\`, those about an error have it under \`err\`, as pino's serializer takes it. \`error\`: look now.
-\`warn\`: look when there is time; the line says what to do. \`info\`: the life of a worker. \`debug\`: the life of its splits.
-
-${table(['event', 'level', 'when'], rows)}
-`);
-}
-
-/** The text of version.ts. */
-export function versionSource(): string {
-  const { version } = JSON.parse(readFileSync(path.join(root, 'package.json'), 'utf8')) as {
-    version: string;
-  };
-  return `/** The version that presences show. Written by \`npm run docs\` from package.json. */\nexport const LEASEHOLD_VERSION = '${version}';\n`;
-}
-
-function cell(text: string): string {
-  return text.replaceAll('|', '\\|');
 }
 
 /** How many tests a rule names. */
@@ -213,8 +141,5 @@ function number(value: number): string {
 if (process.argv[1] === import.meta.filename) {
   writeFileSync(README, await withOptions(readFileSync(README, 'utf8')));
   writeFileSync(ERRORS, await errorsPage());
-  writeFileSync(OPTIONS_PAGE, await optionsPage());
-  writeFileSync(LOG_PAGE, await logPage());
-  writeFileSync(VERSION, versionSource());
   writeFileSync(INVARIANTS, await withTests(readFileSync(INVARIANTS, 'utf8')));
 }

@@ -37,7 +37,7 @@ export const ROOMS = {
   'coordinator/holding': LINK,
   'coordinator/leading': [...LINK, 'coordinator/membership'],
   coordinator: COORDINATOR,
-  driver: ['base', 'store', 'coordinator', 'coordinator/api', 'coordinator/loop'],
+  driver: ['base', 'store', 'coordinator', 'coordinator/api'],
   operator: ['base', 'records', 'protocol', 'store', 'machines'],
   testing: [...COORDINATOR, 'driver', 'operator', 'xstate', 'rxjs'],
   index: [...COORDINATOR, 'driver', 'operator'],

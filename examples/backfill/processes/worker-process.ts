@@ -8,7 +8,6 @@ import { etcdStore } from '../../../src/store/etcd/index.ts';
 import { processSplit } from '../handler.ts';
 import { CONFIG } from '../job.ts';
 import { listFiles, UnreadableError } from '../list-files.ts';
-import { log } from '../log.ts';
 import { packSplits } from '../plan.ts';
 import { HeldWrites } from './held-writes.ts';
 import { type FromWorker, SPLITS_AT_A_TIME, type ToWorker, type WorkerSetup } from './messages.ts';
@@ -37,7 +36,6 @@ const worker = createWorker({
     plan: async () => ({ splits: packSplits((await listFiles(root)).files), finality: 'final' }),
   },
   config: { ...CONFIG, maxInFlight: setup.maxInFlight, maxAttempts: MAX_ATTEMPTS },
-  logger: log,
 });
 
 function say(message: FromWorker): Promise<void> {

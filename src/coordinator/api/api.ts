@@ -14,22 +14,8 @@ export interface Progress {
 /** Progress as a source hands it in: a safe integer will do for a watermark. */
 export interface ProgressInput {
   readonly watermark: bigint | number;
-  /** At most 256 KiB. Absent: the stored state stays; null: there is none from now on. */
-  readonly state?: Bytes | null | undefined;
-}
-
-/** What a handler wants of a split that it failed on; a plain failure when empty. */
-export interface FailOptions {
-  /** Not a failure, only later: nobody takes the split for so many milliseconds (at least 100). */
-  readonly afterMs?: number | undefined;
-  /** Never again: the split is set aside at once, whatever `retry` says. */
-  readonly never?: boolean | undefined;
-}
-
-/** How a split is handed back. */
-export interface ReleaseOptions {
-  /** Nobody takes the split for so many milliseconds (at least 100). */
-  readonly afterMs?: number | undefined;
+  /** At most 256 KiB. Absent: the stored state stays. */
+  readonly state?: Bytes | null;
 }
 
 /** One unit of work, as the planner listed it. */
@@ -77,15 +63,10 @@ export interface PlanAnswer {
 }
 
 /**
- * Lists the work of a job. Called on the leader only, one run at a time. A run that goes on after its signal fired may overlap
- * the next one; its answer is dropped.
+ * Lists the work of a job. Called on the leader only, by one run per term; may take as long as it needs. A run that goes on
+ * after its signal fired may overlap the next one; its answer is dropped.
  *
- * An ordinary throw is retried with back-off. A planner that has not answered for `planTimeoutMs`, or has failed for two
- * minutes, is aborted: another worker leads and asks its own planner, if there is one whose planner has not failed; else it
- * is asked again, with twice the time. A `fatalPlannerError`
- * makes this worker give leadership up at once,
- * and so does an answer that breaks the limits; while nothing of the job is stored yet, such an answer ends this worker: `run()` and
- * `verdict()` reject with its `E_PLAN_INVALID`.
+ * An ordinary throw is retried with back-off. A `fatalPlannerError` makes this worker give leadership up.
  */
 export interface Planner {
   /** What the plan depends on, from configuration alone: equal on every worker of the job, not empty. */
@@ -110,17 +91,12 @@ export type LossReason =
   /** The lease is gone. */
   | 'starved'
   /** It was not handed back in time. */
-  | 'revoked'
-  /** A commit of it broke the rule that watermarks never fall: the tenancy has failed. */
-  | 'failed';
+  | 'revoked';
 
 /** Why a split is asked back. */
 export type RevokeReason = 'unassigned' | 'paused' | 'stopping';
 
-/**
- * What happens to ownership, per split always in order; `epoch` names the tenancy. Listeners hear all of it; what a stream forgets that
- * nobody reads: see `EventStream`.
- */
+/** What happens to ownership; never dropped, and per split always in order. `epoch` names the tenancy. */
 export type OwnershipEvent =
   | {
       readonly type: 'gained';
@@ -158,47 +134,20 @@ export type InformationalEvent =
   | { readonly type: 'leadershipGained'; readonly generation: number }
   | { readonly type: 'leadershipLost'; readonly reason: string }
   | { readonly type: 'sessionLost'; readonly reason: string }
-  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean }
-  /** The planner has owed an answer for so long; told after half a minute, then ever more seldom. */
-  | {
-      readonly type: 'plannerLate';
-      readonly forMs: number;
-      /** How often it has thrown in this time. */
-      readonly failures: number;
-      /** What it threw last; null when nothing. */
-      readonly reason: string | null;
-    }
-  /** Told by the leader once splits have waited for a lease, and by whoever leads next again: `splits` are some of them. */
-  | {
-      readonly type: 'unplaced';
-      readonly reason: 'noRoom' | 'nobodyMay' | 'barred';
-      readonly count: number;
-      readonly splits: readonly string[];
-    }
-  /** None waits for this reason any more. */
-  | { readonly type: 'placed'; readonly reason: 'noRoom' | 'nobodyMay' | 'barred' };
+  | { readonly type: 'plannerFailed'; readonly reason: string; readonly isFatal: boolean };
 
 export type CoordinationEvent = OwnershipEvent | InformationalEvent;
 
-/**
- * How a worker ended. All calls of `stop()` resolve to the same one. Every split that was held, or was being claimed, when it began to
- * leave is in exactly one list.
- */
+/** How a worker ended. All calls of `stop()` resolve to the same one. */
 export interface StopReport {
   /** `stopped`: asked to. `finished`: the verdict was given. `failed`: a fatal error. */
   readonly reason: 'stopped' | 'finished' | 'failed';
   /** The fatal error, as text. */
   readonly error: string | null;
-  /** Splits handed back in order, also those whose claim landed only while leaving. */
+  /** Splits handed back in order while leaving. */
   readonly released: readonly string[];
-  /** Splits that were completed. */
-  readonly completed: readonly string[];
-  /** Splits whose tenancy failed. */
-  readonly failed: readonly string[];
   /** Splits whose handler did not hand them back in time. */
   readonly forced: readonly string[];
-  /** Splits that somebody else has, or whose lease was gone before they were handed back. */
-  readonly lost: readonly string[];
   /** Splits whose last write was not answered in time; their leases run out by themselves. */
   readonly unsettled: readonly string[];
 }

@@ -1,7 +1,7 @@
 /** Opaque bytes and watermarks between the service and the records. */
-import { LeaseholdError, messageOf } from '../../base/errors.ts';
+import { LeaseholdError } from '../../base/errors.ts';
 import { describe } from '../../base/ids.ts';
-import type { ProgressChange } from '../../protocol/tenancy-records.ts';
+import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
 import { type SplitRecord, STATE_BYTES_MAX } from '../../records/records.ts';
 import type { Bytes, Progress, ProgressInput } from './api.ts';
 
@@ -36,62 +36,40 @@ export function progressOf(record: SplitRecord): Progress | null {
   };
 }
 
-/** Reads progress handed in, each field once. @throws LeaseholdError `E_PROGRESS_INVALID` naming the value and the rule (R43). */
-export function storedProgressOf(input: ProgressInput): ProgressChange {
-  const read = readProgress(input);
-  if (typeof read !== 'string') return read;
-  throw new LeaseholdError('E_PROGRESS_INVALID', `progress ${read}`, {
-    details: { problem: read },
-  });
+/** Reads progress handed in. @throws LeaseholdError `E_PROGRESS_INVALID` naming the value and the rule (R43). */
+export function storedProgressOf(input: ProgressInput): StoredProgress {
+  const problem = progressProblem(input);
+  if (problem !== undefined) {
+    throw new LeaseholdError('E_PROGRESS_INVALID', `progress ${problem}`, {
+      details: { problem },
+    });
+  }
+  const { watermark, state } = input;
+  return {
+    watermark: String(watermark),
+    state: state === undefined || state === null ? null : base64OfBytes(state),
+  };
 }
 
 const WATERMARK_DIGITS_MAX = 39;
 
 /** What is wrong with progress, in words. */
 export function progressProblem(input: unknown): string | undefined {
-  const read = readProgress(input);
-  return typeof read === 'string' ? read : undefined;
-}
-
-/** Progress as records keep it; what is wrong with it, in words, when it is none. */
-function readProgress(input: unknown): ProgressChange | string {
-  try {
-    return readFields(input);
-  } catch (error) {
-    return `cannot be read: ${messageOf(error)}`;
-  }
-}
-
-function readFields(input: unknown): ProgressChange | string {
   if (typeof input !== 'object' || input === null) {
     return `must be an object with a watermark, got ${describe(input)}`;
   }
-  const { watermark, state, completed } = input as Readonly<Record<string, unknown>>;
+  const { watermark, state } = input as { watermark?: unknown; state?: unknown };
   const isNumber = typeof watermark === 'number' && Number.isSafeInteger(watermark);
   if (typeof watermark !== 'bigint' && !isNumber) {
     return `watermark must be a bigint or a safe integer, got ${describe(watermark)}`;
   }
-  const digits = String(watermark);
-  if (digits.replace('-', '').length > WATERMARK_DIGITS_MAX) {
+  if (String(watermark).replace('-', '').length > WATERMARK_DIGITS_MAX) {
     return `watermark must have at most ${WATERMARK_DIGITS_MAX} digits, got ${describe(watermark)}`;
   }
-  if (completed !== undefined && typeof completed !== 'boolean') {
-    return `completed must be true or false, got ${describe(completed)}`;
-  }
-  if (state === undefined || state === null) return { watermark: digits, state };
-  const wrong = bytesProblem(state, STATE_BYTES_MAX);
-  return wrong === undefined
-    ? { watermark: digits, state: base64OfBytes(state as Bytes) }
-    : `state ${wrong}`;
-}
-
-/** What is wrong with opaque bytes that were handed in, in words. */
-export function bytesProblem(value: unknown, bytesMax: number): string | undefined {
-  if (!isBytes(value)) return `must be bytes or a string, got ${describe(value)}`;
-  const bytes = byteLengthOf(value);
-  if (bytes > bytesMax) return `must be at most ${bytesMax} bytes, got ${bytes}`;
-  if (typeof value === 'string' && !value.isWellFormed()) {
-    return `holds half of a surrogate pair, which has no UTF-8: give bytes, got ${describe(value)}`;
+  if (state === undefined || state === null) return undefined;
+  if (!isBytes(state)) return `state must be bytes or a string, got ${describe(state)}`;
+  if (byteLengthOf(state) > STATE_BYTES_MAX) {
+    return `state must be at most ${STATE_BYTES_MAX} bytes, got ${byteLengthOf(state)}`;
   }
   return undefined;
 }

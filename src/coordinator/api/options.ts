@@ -4,7 +4,7 @@ import type { Logger } from '../../base/logger.ts';
 import type { Random } from '../../base/random.ts';
 import type { Store } from '../../store/port.ts';
 import type { Planner } from './api.ts';
-import type { ConfigInput } from './config.ts';
+import type { WorkerConfig } from './config.ts';
 import type { Transition } from './transition.ts';
 
 /** What a worker is made from. */
@@ -19,7 +19,7 @@ export interface CoordinatorOptions {
   readonly planner: Planner;
   /** Silent when absent. */
   readonly logger?: Logger;
-  readonly config?: ConfigInput;
+  readonly config?: Partial<WorkerConfig>;
   /** Facts of the host that operators see beside the instance; at most a line. */
   readonly host?: string;
   /** Told of every transition of every chart. What it throws is logged once and changes nothing. */

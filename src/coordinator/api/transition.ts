@@ -1,5 +1,5 @@
 /** The feed that operators and tests watch. */
-import type { ChartName } from '../../../machines/chart.ts';
+import type { ChartName } from '../../../machines/charts.ts';
 
 /** One transition of one chart, as operators see it. JSON. */
 export interface Transition {

@@ -1,2 +1,2 @@
-/** The version that presences show. Written by `npm run docs` from package.json. */
+/** The version that presences show: the package's own, held by a test. */
 export const LEASEHOLD_VERSION = '0.2.0';

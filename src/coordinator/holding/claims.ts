@@ -1,11 +1,11 @@
 /**
  * Claims: reads the splits this worker waits for, and claims them in order while lanes are free (T7).
  *
- * Rules: R1, R3, R12, R28, R30, R31, R40, R48. A claim that lands is held only if the lease shows under the current session.
+ * Rules: R1, R3, R12, R28, R30, R31, R40. A claim that lands is held only if the lease shows under the current session.
  */
 import { type Revision } from '../../base/decimals.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
-import { hasJustFailed, restEndsAtMs, restOf } from '../../protocol/faults/failures.ts';
+import { failBackoffMs, hasJustFailed } from '../../protocol/attempts.ts';
 import {
   type ClaimDecision,
   type ClaimKind,
@@ -25,18 +25,14 @@ import {
 } from '../../records/records.ts';
 import type { Entry, Txn } from '../../store/port.ts';
 import { NO_GUARD, type WriteAnswer } from '../link/batcher.ts';
-import { Wake } from '../loop/wake.ts';
 import type { Core } from '../link/core.ts';
 import { keepReading } from '../link/reading.ts';
 import type { Tenancy } from './tenancy.ts';
-import { Trials } from './trials.ts';
 
 /** What claims ask of the map of tenancies. */
 export interface ClaimHooks {
-  /** True when no death of a process ended the tenancy that this record shows (R48). */
-  isNoDeath(split: SplitId, record: SplitRecord): boolean;
-  /** How long this process has lived, since its loop last stalled its session away. */
-  agedMs(): number;
+  /** True when a claim on this record consumes no attempt whatever its kind (R31). */
+  waivesAttempt(split: SplitId, record: SplitRecord): boolean;
   /** When this worker saw the split's lease go; undefined when it did not. */
   leaseGoneAtMs(split: SplitId): number | undefined;
   /** The split has ended for good; nobody needs to claim it. */
@@ -52,22 +48,16 @@ interface SentClaim {
   readonly record: SplitRecord;
   readonly lease: string;
   readonly stamp: Stamp;
-  /** How long the split had rested for a failure. */
-  readonly restedMs: number;
 }
 
 export class Claims {
   readonly #core: Core;
   readonly #hooks: ClaimHooks;
-  readonly #wake: Wake;
-  /** Suspects, one at a time (R48). */
-  readonly trials: Trials;
+  #wakeAtMs = Infinity;
 
   constructor(core: Core, hooks: ClaimHooks) {
     this.#core = core;
     this.#hooks = hooks;
-    this.#wake = new Wake(core);
-    this.trials = new Trials(core, hooks.agedMs, this.#wake);
   }
 
   /** Reads what must be read, and sends the claims that lanes are free for. `waiting`: tenancies that await. */
@@ -83,15 +73,10 @@ export class Claims {
       if (decision?.kind !== 'claim') continue;
       candidates.push({ id: tenancy.split, claim: decision.claim, tenancy });
     }
-    let lanes = freeLanes;
-    for (const { tenancy } of candidates.sort(compareCandidates)) {
-      if (lanes <= 0) return;
-      // Of several suspects the first one has the process to itself.
-      if (this.#decide(tenancy, session)?.kind !== 'claim') continue;
+    for (const { tenancy } of candidates.sort(compareCandidates).slice(0, freeLanes)) {
       // Handing out and claiming is checked against the deadline, at this moment (R10).
       if (!this.#core.session.isValid()) return;
       tenancy.send({ type: 'claim.due' });
-      lanes -= 1;
     }
   }
 
@@ -114,19 +99,11 @@ export class Claims {
     else this.#put(tenancy, session);
   }
 
-  /** True for a split that the leader sets aside, as far as is known here. */
-  isCondemned(tenancy: Tenancy): boolean {
-    const session = this.#core.session.id;
-    if (session === null || !tenancy.known.isKnown || tenancy.known.record === null) return false;
-    return this.#decide(tenancy, session)?.kind === 'condemned';
-  }
-
-  /** True when what is known of the split keeps this worker from claiming it: it rests, is a suspect, or is condemned. */
-  isKeptOut(tenancy: Tenancy): boolean {
+  /** True when only the attempts keep this worker from claiming. */
+  isAtCap(tenancy: Tenancy): boolean {
     const session = this.#core.session.id;
     if (session === null || tenancy.known.record === null) return false;
-    const decision = this.#decide(tenancy, session);
-    return decision === null || decision.kind === 'condemned';
+    return this.#decide(tenancy, session)?.kind === 'atCap';
   }
 
   /** What claiming would be now; null while it has to wait. */
@@ -141,32 +118,33 @@ export class Claims {
       { record, lease },
       { instance: core.me, session },
       {
-        isNoDeath: this.#hooks.isNoDeath(split, record),
-        leaseDurationMs: core.config.leaseDurationMs,
+        maxAttempts: core.config.maxAttempts,
+        waivesAttempt: this.#hooks.waivesAttempt(split, record),
       },
     );
-    if (decision.kind !== 'claim') return decision;
-    const isDue =
-      !this.#isResting(tenancy, record) && this.trials.mayTry(tenancy, decision.suspicion);
-    return isDue ? decision : null;
+    if (decision.kind === 'claim' && this.#isBackingOff(tenancy, record)) return null;
+    return decision;
   }
 
-  /** Nobody claims a split that rests (R40). */
-  #isResting(tenancy: Tenancy, record: SplitRecord): boolean {
-    const rest = restOf(record);
-    if (rest === null) return false;
-    const { clock } = this.#core;
-    const nowMs = clock.nowMs();
-    const leaseGoneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? null;
-    const sight = {
-      leaseGoneAtMs,
-      nowMs: tenancy.known.foundAtMs,
-      wallMs: tenancy.known.foundWallMs,
-    };
-    const leftMs = restEndsAtMs(rest, sight) - nowMs;
+  /** After a failure nobody claims for a while, counted from seeing the lease go (R40). */
+  #isBackingOff(tenancy: Tenancy, record: SplitRecord): boolean {
+    if (!hasJustFailed({ ...record, failedEpoch: record.lastFailure?.epoch ?? null })) return false;
+    const backoffMs = failBackoffMs(record.attempts, this.#core.config.leaseDurationMs);
+    const goneAtMs = this.#hooks.leaseGoneAtMs(tenancy.split) ?? tenancy.known.readAtMs;
+    const leftMs = goneAtMs + backoffMs - this.#core.clock.nowMs();
     if (leftMs <= 0) return false;
-    this.#wake.in(leftMs);
+    this.#wakeIn(leftMs);
     return true;
+  }
+
+  /** Makes a decision due; one timer is enough for all that wait. */
+  #wakeIn(afterMs: number): void {
+    const atMs = this.#core.clock.nowMs() + afterMs;
+    if (atMs >= this.#wakeAtMs) return;
+    this.#wakeAtMs = atMs;
+    this.#core.after(afterMs, () => {
+      this.#wakeAtMs = Infinity;
+    });
   }
 
   #read(tenancies: readonly Tenancy[]): void {
@@ -228,7 +206,7 @@ export class Claims {
       this.#leaveAlone(tenancy, key, 'the status is of a newer version');
       return false;
     }
-    tenancy.known.found(decoded.record, entry.modRevision, this.#core.clock);
+    tenancy.known.found(decoded.record, entry.modRevision, this.#core.clock.nowMs());
     return true;
   }
 
@@ -246,15 +224,11 @@ export class Claims {
       return;
     }
     const { split } = tenancy;
-    const found = tenancy.known.record!;
-    const restedMs = hasJustFailed(found) ? (restOf(found)?.ms ?? 0) : 0;
-    const record = claimedRecord(found, {
+    const record = claimedRecord(tenancy.known.record!, {
       owner: core.me,
       nonce: core.nonce,
-      suspicion: decision.suspicion,
-      agedMs: this.#hooks.agedMs(),
+      attempts: decision.attempts,
     });
-    this.trials.claims(tenancy, decision.suspicion);
     const stamp = core.stamp();
     const lease: LeaseRecord = {
       owner: core.me,
@@ -262,8 +236,7 @@ export class Claims {
       epoch: record.epoch,
       state: 'owned',
     };
-    const encoded = leaseCodec.encode(lease, stamp);
-    const sent: SentClaim = { session, record, lease: encoded, stamp, restedMs };
+    const sent: SentClaim = { session, record, lease: leaseCodec.encode(lease, stamp), stamp };
     const txn = this.#txn(split, sent, tenancy.known.revision);
     core.batcher.enqueue({
       name: 'claim',
@@ -348,9 +321,8 @@ export class Claims {
     // Landed is not held: the lease must show under the session this worker has now (R3).
     const isOurs = isHeld(shown, session.id, ({ epoch }) => epoch === sent.record.epoch);
     if (isOurs && session.isValid()) {
-      tenancy.began(sent.record, revision, sent.session, sent.restedMs);
+      tenancy.began(sent.record, revision, sent.session);
       tenancy.send({ type: 'claim.won' });
-      this.trials.began(tenancy, sent.record);
     } else {
       this.#hooks.neverStarted(tenancy.split, sent.record);
       tenancy.send({ type: 'claim.lost' });

@@ -63,23 +63,12 @@ export class LeaseKeeper {
     });
   }
 
-  /** Leases of others, for splits that wait until they are gone. */
-  awaited(tenancies: Iterable<Tenancy>): string[] {
-    const { view, session, keys } = this.#core;
-    const waiting = [...tenancies].filter(({ chart }) => chart.isIn('awaiting'));
-    return waiting.flatMap(({ split }) => {
-      const lease = view.leases.get(split);
-      return lease === undefined || lease.session === session.id ? [] : [keys.lease(split)];
-    });
-  }
-
   /** A lease under this session that no tenancy holds: released if the record is mine, else deleted alone (T9, T9b). */
   #dropOrphan(split: SplitId, lease: Seen<LeaseRecord>): void {
     const core = this.#core;
     if (this.#droppingOrphans.has(split)) return;
     this.#droppingOrphans.add(split);
-    core.mailbox.hear(
-      core.gate.readKeys([core.keys.split(split)]),
+    core.gate.readKeys([core.keys.split(split)]).then(
       ({ entries }) => {
         core.mailbox.post(() => {
           this.#putOrphan(split, lease, entries.get(core.keys.split(split)));

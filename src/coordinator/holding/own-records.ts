@@ -22,8 +22,7 @@ export function checkOwnRecords(
     if (!isLeaseholdError(error)) core.bug(error);
   };
   const known = new Map(held.map(({ split, known }) => [keys.split(split), known.revision]));
-  const look = gate.readKeys([...known.keys()], { keysOnly: true, known });
-  const looked = ({ entries, count }: Awaited<typeof look>): void => {
+  gate.readKeys([...known.keys()], { keysOnly: true, known }).then(({ entries, count }) => {
     mailbox.post(() => {
       // One that was deleted is not listed, and missed in the count.
       const isComplete = count === known.size;
@@ -34,8 +33,7 @@ export function checkOwnRecords(
       });
       readThem(core, written, fence, failed);
     });
-  };
-  mailbox.hear(look, looked, failed);
+  }, failed);
 }
 
 function readThem(
@@ -46,18 +44,18 @@ function readThem(
 ): void {
   if (tenancies.length === 0) return;
   const { keys, gate, mailbox } = core;
-  const read = gate.readKeys(tenancies.map((tenancy) => keys.split(tenancy.split)));
-  const took = ({ entries, revision }: Awaited<typeof read>): void => {
-    mailbox.post(() => {
-      for (const tenancy of tenancies) {
-        // Written since: the answer to that write has told more than this reading.
-        if (tenancy.epoch === null || compareDecimals(tenancy.known.revision, revision) > 0)
-          continue;
-        if (!isStillOwned(core, tenancy, entries.get(keys.split(tenancy.split)))) fence(tenancy);
-      }
-    });
-  };
-  mailbox.hear(read, took, failed);
+  gate
+    .readKeys(tenancies.map((tenancy) => keys.split(tenancy.split)))
+    .then(({ entries, revision }) => {
+      mailbox.post(() => {
+        for (const tenancy of tenancies) {
+          // Written since: the answer to that write has told more than this reading.
+          if (tenancy.epoch === null || compareDecimals(tenancy.known.revision, revision) > 0)
+            continue;
+          if (!isStillOwned(core, tenancy, entries.get(keys.split(tenancy.split)))) fence(tenancy);
+        }
+      });
+    }, failed);
 }
 
 function isStillOwned(core: Core, tenancy: Tenancy, entry: Entry | undefined): boolean {

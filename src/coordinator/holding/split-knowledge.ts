@@ -1,5 +1,4 @@
 /** What a worker knows of one split's record, and whether it may be decided on. */
-import type { Clock } from '../../base/clock.ts';
 import { ABSENT, compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { SpecRecord, SplitRecord } from '../../records/records.ts';
 
@@ -21,9 +20,8 @@ export class SplitKnowledge {
   record: SplitRecord | null = null;
   revision: Revision = ABSENT;
   spec: SpecRecord | null = null;
-  /** When the record was found first as it is, by both clocks. */
-  foundAtMs = 0;
-  foundWallMs = 0;
+  /** Monotonic time of the first reading. */
+  readAtMs = 0;
   #knowing: Knowing = OUTDATED;
 
   /** True when it must be read. */
@@ -65,11 +63,10 @@ export class SplitKnowledge {
   }
 
   /** Takes in what a reading or a conflict found, unless something newer is known. */
-  found(record: SplitRecord, revision: Revision, clock: Pick<Clock, 'nowMs' | 'wallMs'>): void {
+  found(record: SplitRecord, revision: Revision, nowMs: number): void {
     this.#knowing = KNOWN;
-    if (this.record !== null && compareDecimals(revision, this.revision) <= 0) return;
-    this.foundAtMs = clock.nowMs();
-    this.foundWallMs = clock.wallMs();
+    if (this.record !== null && compareDecimals(revision, this.revision) < 0) return;
+    if (this.record === null) this.readAtMs = nowMs;
     this.record = record;
     this.revision = revision;
   }

@@ -2,25 +2,25 @@
  * The tenancies of one worker: one chart per split it is named for or holds, driven by the assignment, the leases and
  * what the service says.
  *
- * Rules: R12, R16, R25, R27, R29-R41, R48.
+ * Rules: R12, R16, R25, R27, R29-R41.
  */
-import type { WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
+import type { TenancyEvent, WithdrawalReason } from '../../../machines/tenancy/tenancy.events.ts';
 import type { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
-import { longestRestMs } from '../../protocol/faults/failures.ts';
+import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
+import type { SplitRecord } from '../../records/records.ts';
 import type { Change } from '../../store/port.ts';
 import { Claims } from './claims.ts';
 import type { Core } from '../link/core.ts';
+import { fencedError } from '../api/fenced-error.ts';
 import { LeaseKeeper } from './lease-keeper.ts';
 import { checkOwnRecords } from './own-records.ts';
-import { Requests } from './requests.ts';
-import { RunningHandlers } from './running-handlers.ts';
-import { listOf, type StopLists, StopListing } from './stop-lists.ts';
+import { RefusedSplits } from './refused-splits.ts';
 import { Tenancy } from './tenancy.ts';
 import { provideTenancy } from './tenancy-effects.ts';
-import type { Trials } from './trials.ts';
+import type { Waiter } from './tenancy-writes.ts';
 import { UnclearedEnds } from './uncleared-ends.ts';
-import { Witnesses } from './witnesses.ts';
 
 /** What tenancies ask of the rest of the worker. */
 export interface TenancyHooks {
@@ -28,6 +28,14 @@ export interface TenancyHooks {
   readonly mayClaim: () => boolean;
   /** The set of splits this worker cannot take changed (R27). */
   readonly refusesChanged: () => void;
+}
+
+/** A request of the service, and who waits for what becomes of it. */
+export interface Ask {
+  readonly split: SplitId;
+  /** The tenancy meant; the present one when null. */
+  readonly epoch: string | null;
+  readonly waiter: Waiter;
 }
 
 export class Tenancies {
@@ -41,26 +49,19 @@ export class Tenancies {
   readonly #leaseGoneAtMs = new Map<SplitId, number>();
   /** Splits known to have ended; a requeue, a new assignment and each tick open the question again. */
   readonly #over = new Set<SplitId>();
-  readonly #handlers: RunningHandlers;
-  /** What the service asks for. */
-  readonly requests: Requests;
-  readonly #witnesses = new Witnesses();
-  /** When this process began, or its loop last stalled its session away (R48). */
-  #bornAtMs: number;
-  /** What became of the splits that were held when the worker began to leave. */
-  readonly #ends = new StopListing();
+  readonly #refused: RefusedSplits;
+  readonly released: string[] = [];
+  readonly forced: string[] = [];
+  /** Lost with the session while leaving: their last write was not answered, or found no lease any more. */
+  readonly #late: string[] = [];
 
   constructor(core: Core, hooks: TenancyHooks) {
     this.#core = core;
     this.#hooks = hooks;
-    this.#bornAtMs = core.clock.nowMs();
     this.#leases = new LeaseKeeper(core);
-    this.#handlers = new RunningHandlers(core, hooks.refusesChanged);
-    this.requests = new Requests(core, (split, epoch) => this.#find(split, epoch));
+    this.#refused = new RefusedSplits(core, hooks.refusesChanged);
     this.#claims = new Claims(core, {
-      isNoDeath: (split, record) =>
-        record.nonce === core.nonce && this.#unclearedEnds.waives(split, record.epoch),
-      agedMs: () => core.clock.nowMs() - this.#bornAtMs,
+      waivesAttempt: (split, record) => this.#waivesAttempt(split, record),
       leaseGoneAtMs: (split) => this.#leaseGoneAtMs.get(split),
       ended: (tenancy) => {
         this.#over.add(tenancy.split);
@@ -68,7 +69,6 @@ export class Tenancies {
       },
       neverStarted: (split, record) => {
         this.#unclearedEnds.note(split, record.epoch, true);
-        if (core.isLeaving()) this.#ends.note(split, 'unsettled');
       },
     });
     this.#machine = provideTenancy({
@@ -76,9 +76,6 @@ export class Tenancies {
       claims: this.#claims,
       leases: this.#leases,
       find: (split) => this.#bySplit.get(split as SplitId),
-      lost: (split, epoch) => {
-        this.#handlers.lost(split, epoch);
-      },
     });
   }
 
@@ -108,14 +105,9 @@ export class Tenancies {
     return false;
   }
 
-  /** What was found of processes that die again and again; null when nothing was. */
-  get crashLoop(): Trials['crashLoop'] {
-    return this.#claims.trials.crashLoop;
-  }
-
   /** Splits this worker cannot take now. */
   refuses(): SplitId[] {
-    return this.#handlers.list().sort();
+    return this.#refused.list();
   }
 
   /** True while a lease of the process before this one may still be reclaimed (R13). */
@@ -124,11 +116,12 @@ export class Tenancies {
     if (tenancy === undefined || tenancy.chart.hasTag('held')) return false;
     const { known, chart } = tenancy;
     if (known.problem !== null || this.#over.has(split)) return false;
-    return known.isAwaited || chart.isIn('claiming') || !this.#claims.isKeptOut(tenancy);
+    return known.isAwaited || chart.isIn('claiming') || !this.#claims.isAtCap(tenancy);
   }
 
   /** Brings tenancies in line with the assignment, claims what is free, shows states on the leases. */
   advance(): void {
+    this.#refused.expire();
     this.#reconcile();
     if (this.#hooks.mayClaim() && !this.#core.view.isPaused) {
       const waiting = [...this.#bySplit.values()].filter((tenancy) =>
@@ -143,16 +136,9 @@ export class Tenancies {
   tick(): void {
     // What is still named may have been put back unheard: set aside and requeued between two looks (R24).
     this.#over.clear();
-    for (const tenancy of this.#bySplit.values()) {
-      const isWaiting = tenancy.chart.isIn('awaiting');
-      if (isWaiting && this.#claims.isCondemned(tenancy)) tenancy.known.outdate();
-    }
     this.#leases.tick(this.#bySplit);
-    this.#handlers.tick();
-    // Who is named for a split after a longer rest has the word of the leader, and the wall clock (R40).
-    const { leaseDurationMs, retry } = this.#core.config;
-    const keptMs = Math.max(leaseDurationMs, 2 * longestRestMs(retry.backoff));
-    const oldestMs = this.#core.clock.nowMs() - keptMs;
+    // A wait after a failure is at most half a lease; older deletes decide nothing (R40).
+    const oldestMs = this.#core.clock.nowMs() - this.#core.config.leaseDurationMs;
     for (const [split, goneAtMs] of this.#leaseGoneAtMs) {
       if (goneAtMs < oldestMs) this.#leaseGoneAtMs.delete(split);
     }
@@ -160,7 +146,15 @@ export class Tenancies {
 
   /** Leases of others, for splits that wait until they are gone (R24). */
   awaitedLeases(): string[] {
-    return this.#leases.awaited(this.#bySplit.values());
+    const { view, session, keys } = this.#core;
+    return [...this.#bySplit.values()]
+      .filter(({ chart }) => chart.isIn('awaiting'))
+      .map(({ split }) => split)
+      .filter((split) => {
+        const lease = view.leases.get(split);
+        return lease !== undefined && lease.session !== session.id;
+      })
+      .map((split) => keys.lease(split));
   }
 
   /** The lease of a split changed in the store. */
@@ -201,7 +195,6 @@ export class Tenancies {
 
   /** The session is gone: every tenancy ends before a new one is used (R41). */
   sessionExpired(hasStalled: boolean): void {
-    if (hasStalled) this.#bornAtMs = this.#core.clock.nowMs();
     for (const tenancy of [...this.#bySplit.values()]) {
       if (tenancy.epoch !== null) {
         this.#unclearedEnds.note(tenancy.split, tenancy.epoch, !hasStalled);
@@ -220,15 +213,44 @@ export class Tenancies {
     for (const tenancy of [...this.#bySplit.values()]) tenancy.send({ type: 'drain.expired' });
   }
 
-  /** Something works on a tenancy: however that ends, the split is not taken again before `handlerEnded` (R27). */
-  handlerBegan(split: SplitId, epoch: string): void {
-    const tenancy = this.#find(split, epoch);
-    this.#handlers.began(split, epoch, tenancy?.mayCommit !== true);
+  commit(ask: Ask, progress: StoredProgress): void {
+    const tenancy = this.#meant(ask);
+    if (tenancy !== null) this.#took(ask, tenancy.commit(progress, ask.waiter));
   }
 
-  handlerEnded(split: SplitId, epoch: string): void {
+  complete(ask: Ask, progress: StoredProgress | null): void {
+    this.#endBy(ask, { type: 'split.complete' }, { progress });
+  }
+
+  fail(ask: Ask, reason: string): void {
+    this.#endBy(ask, { type: 'split.fail' }, { reason });
+  }
+
+  /** Hands a split back that nobody asked for: it is not taken again for one lease (R40). */
+  giveUp(ask: Ask): void {
+    const tenancy = this.#find(ask.split, ask.epoch);
+    if (tenancy?.mayCommit === true && !this.#core.isLeaving()) this.#refused.givenUp(ask.split);
+    this.#endBy(ask, { type: 'split.release' });
+  }
+
+  /** Hands a split back that was asked for, even if the request has been withdrawn since (R37). */
+  drained(ask: Ask): void {
+    this.#endBy(ask, { type: 'drain.finished' });
+  }
+
+  /** The source cannot hand the split back at a boundary, or goes on with a withdrawn request. */
+  tell(split: SplitId, epoch: string | null, event: 'drain.declined' | 'intake.resumed'): void {
+    this.#find(split, epoch)?.send({ type: event });
+  }
+
+  /** A handler of a tenancy that is over still runs: the split is refused until it ends (R27). */
+  handlerOutlives(split: SplitId): void {
+    this.#refused.handlerOutlives(split);
+  }
+
+  handlerEnded(split: SplitId): void {
     // A handler that ignored `lost` is a reason to count the attempt (R31).
-    if (this.#handlers.finished(split, epoch)) this.#unclearedEnds.blame(split, epoch);
+    if (this.#refused.handlerEnded(split)) this.#unclearedEnds.blame(split);
   }
 
   /** Reads the records of everything held: a higher epoch means another owner (R39). */
@@ -241,13 +263,14 @@ export class Tenancies {
   }
 
   /** Ends every chart without a word; the worker has left. */
-  close(): StopLists {
+  close(): readonly string[] {
+    const unsettled: string[] = [...this.#late];
     for (const tenancy of [...this.#bySplit.values()]) {
-      if (isInHand(tenancy)) this.#ends.note(tenancy.split, 'unsettled');
+      if (isInHand(tenancy)) unsettled.push(tenancy.split);
       tenancy.send({ type: 'session.expired' });
       tenancy.chart.stop();
     }
-    return this.#ends.lists();
+    return unsettled;
   }
 
   #reconcile(): void {
@@ -268,24 +291,13 @@ export class Tenancies {
     if (view.isPaused || !this.#hooks.mayClaim()) return;
     for (const split of named) {
       const isOpen = !this.#bySplit.has(split) && !this.#over.has(split) && !view.parked.has(split);
-      const isRefused = this.#handlers.has(split);
-      if (isOpen && !isRefused) this.#open(split);
+      if (isOpen && !this.#refused.has(split)) this.#open(split);
     }
   }
 
   #open(split: SplitId): void {
-    const tenancy = new Tenancy(this.#core, split, {
-      ended: (ended) => {
-        this.#clearUp(ended);
-      },
-      progressed: (further) => {
-        this.#witnesses.progressed(split, this.#core.clock.nowMs());
-        this.#claims.trials.progressed(further);
-      },
-      survived: (cleared) => {
-        this.#claims.trials.progressed(cleared);
-      },
-      failing: (_, sinceMs) => this.#witnesses.failed(split, sinceMs, this.#core.clock.nowMs()),
+    const tenancy = new Tenancy(this.#core, split, (ended) => {
+      this.#clearUp(ended);
     });
     this.#bySplit.set(split, tenancy);
     const { drainDeadlineMs } = this.#core.config;
@@ -310,7 +322,7 @@ export class Tenancies {
     const { state } = tenancy.chart;
     const { split, epoch } = tenancy;
     if (state === 'released' || state === 'failed') this.#unclearedEnds.forget(split);
-    if (state === 'completed') {
+    if (state === 'completed' || state === 'quarantined') {
       this.#unclearedEnds.forget(split);
       this.#over.add(split);
     }
@@ -321,19 +333,62 @@ export class Tenancies {
     }
     // What was handed back before has no place in the report, and would grow for as long as the worker lives.
     if (this.#core.isLeaving()) {
-      const wasEnding = tenancy.chart.context.ending !== null;
-      const list = listOf(state, { wasEnding, hasSession: this.#core.session.id !== null });
-      if (list !== undefined) this.#ends.note(split, list);
+      const { wasGranted } = tenancy.chart.context;
+      if (state === 'released' && wasGranted) this.released.push(split);
+      if (state === 'lostRevoked') this.forced.push(split);
+      const isLost = state === 'lostFenced' || state === 'lostStarved';
+      if (isLost && this.#core.session.id === null) this.#late.push(split);
     }
-    if (epoch !== null) this.#handlers.ended(split, epoch, state === 'completed');
     tenancy.finish();
     this.#core.mailbox.requestDecision();
   }
 
-  /** The tenancy of a split, if it is the one meant. */
+  /** The tenancy of a split, if it is the one meant: of that epoch, or the present one when that is null. */
   #find(split: SplitId, epoch: string | null): Tenancy | undefined {
     const tenancy = this.#bySplit.get(split);
     return epoch === null || tenancy?.epoch === epoch ? tenancy : undefined;
+  }
+
+  /** The tenancy that a request is about; null when it is over, and the request is refused. */
+  #meant({ split, epoch, waiter }: Ask): Tenancy | null {
+    const tenancy = this.#find(split, epoch);
+    if (tenancy === undefined) {
+      waiter.reject(fencedError(split, epoch));
+      return null;
+    }
+    // A blocked loop fires no timers: the deadline is checked at every commit (R10).
+    this.#core.session.isValid();
+    return tenancy;
+  }
+
+  /** Refuses a request that the tenancy did not take. */
+  #took({ waiter }: Ask, refusal: LeaseholdError | null): void {
+    if (refusal === null) return;
+    waiter.reject(refusal);
+    if (refusal.kind === 'fatal') this.#core.fatal(refusal);
+  }
+
+  #endBy(
+    ask: Ask,
+    event: TenancyEvent,
+    { progress = null, reason = '' }: { progress?: StoredProgress | null; reason?: string } = {},
+  ): void {
+    const tenancy = this.#meant(ask);
+    if (tenancy === null) return;
+    const refusal = tenancy.wish(progress, reason, ask.waiter);
+    this.#took(ask, refusal);
+    if (refusal !== null) return;
+    tenancy.send(event);
+    // The drain of a departure is over with the last handler, whenever the last writes are answered (R17).
+    if (this.#core.isLeaving()) this.#core.mailbox.requestDecision();
+    // Asked for from within an event of the tenancy, the chart gets to it right after.
+    queueMicrotask(() => {
+      tenancy.dropWish();
+    });
+  }
+
+  #waivesAttempt(split: SplitId, record: SplitRecord): boolean {
+    return record.nonce === this.#core.nonce && this.#unclearedEnds.waives(split, record.epoch);
   }
 }
 

@@ -5,8 +5,6 @@ import type {
   TenancyEvent,
 } from '../../../machines/tenancy/tenancy.events.ts';
 import { tenancyMachine } from '../../../machines/tenancy/tenancy.machine.ts';
-import type { Epoch } from '../../base/decimals.ts';
-import type { SplitId } from '../../base/ids.ts';
 import type { LossReason } from '../api/api.ts';
 import { bytesOfBase64, progressOf } from '../api/bytes.ts';
 import type { Claims } from './claims.ts';
@@ -20,8 +18,6 @@ export interface TenancyParts {
   readonly leases: LeaseKeeper;
   /** The tenancy that a chart is about. */
   readonly find: (split: string) => Tenancy | undefined;
-  /** A tenancy was taken from whoever works on it. */
-  readonly lost: (split: SplitId, epoch: Epoch) => void;
 }
 
 export function provideTenancy({
@@ -29,7 +25,6 @@ export function provideTenancy({
   claims,
   leases,
   find,
-  lost,
 }: TenancyParts): typeof tenancyMachine {
   type Effect = (tenancy: Tenancy, context: TenancyContext) => void;
   const effect =
@@ -58,7 +53,6 @@ export function provideTenancy({
         // Told once: a tenancy may be forced away and then fenced, or never have been handed out.
         if (tenancy !== undefined && context.isGranted) {
           lose(core, tenancy, lossReasonOf(event));
-          lost(tenancy.split, tenancy.epoch!);
         }
       },
       markLease: effect((tenancy) => {
@@ -77,7 +71,7 @@ export function provideTenancy({
 function grant(core: Core, tenancy: Tenancy): void {
   const { split, epoch } = tenancy;
   const { spec, record } = tenancy.known;
-  core.log.debug('split.gained', 'gained a split', { split, epoch });
+  core.log.info('split.gained', 'gained a split', { split, epoch });
   core.events.emit({
     type: 'gained',
     split: { id: split, descriptor: bytesOfBase64(spec!.descriptor), weight: spec!.weight },
@@ -100,18 +94,8 @@ function ask(core: Core, tenancy: Tenancy, context: TenancyContext): void {
 function lose(core: Core, tenancy: Tenancy, reason: LossReason): void {
   tenancy.lose();
   const { split, epoch } = tenancy;
-  core.log.debug('split.lost', 'lost a split', { split, epoch, reason });
-  if (reason === 'revoked') sayForced(core, tenancy);
+  core.log.warn('split.lost', 'lost a split', { split, epoch, reason });
   core.events.emit({ type: 'lost', splitId: split, epoch: epoch!, reason });
-}
-
-function sayForced(core: Core, { split, epoch }: Tenancy): void {
-  const { drainDeadlineMs } = core.config;
-  core.log.warn(
-    'split.forced',
-    `a split was not handed back within ${drainDeadlineMs} ms and was taken: look at draining.requested more often, or raise drainDeadlineMs`,
-    { split, epoch, drainDeadlineMs },
-  );
 }
 
 function lossReasonOf(event: TenancyEvent): LossReason {
@@ -123,8 +107,6 @@ function lossReasonOf(event: TenancyEvent): LossReason {
     case 'lease.deleted':
     case 'tenancy.starved':
       return 'starved';
-    case 'watermark.fell':
-      return 'failed';
     default:
       return 'revoked';
   }

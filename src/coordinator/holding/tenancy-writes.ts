@@ -1,12 +1,6 @@
 /** The writes of a tenancy as data: what is waited for, and what was sent (T8-T10). */
-import { LeaseholdError } from '../../base/errors.ts';
-import type { SplitId } from '../../base/ids.ts';
-import type {
-  Ending,
-  FailureFacts,
-  FailureWish,
-  ProgressChange,
-} from '../../protocol/tenancy-records.ts';
+import type { LeaseholdError } from '../../base/errors.ts';
+import type { Ending, Progress } from '../../protocol/tenancy-records.ts';
 import type { Stamp } from '../../records/codec.ts';
 import type { SplitRecord } from '../../records/records.ts';
 
@@ -18,24 +12,15 @@ export interface Waiter {
 
 /** A commit in line; a newer one takes its place and answers for both (R38). */
 export interface PendingCommit {
-  progress: ProgressChange;
+  progress: Progress;
   readonly waiters: Waiter[];
-}
-
-/** How the source wants a tenancy to end. */
-export interface EndingWish extends FailureWish {
-  readonly progress?: ProgressChange | null;
-  readonly reason?: string;
 }
 
 /** What the last write does, and who waits for it. */
 export interface EndingRequest {
   readonly kind: Ending;
-  readonly progress: ProgressChange | null;
+  readonly progress: Progress | null;
   readonly reason: string;
-  readonly wish: FailureWish;
-  /** As they were when the end was decided, however often it is written. */
-  readonly facts: FailureFacts;
   readonly waiters: Waiter[];
 }
 
@@ -47,43 +32,12 @@ export interface SentWrite {
   readonly commit: PendingCommit | null;
 }
 
-/** Where the one write of a tenancy that is under way stands (R38). */
-export type Line =
-  | { readonly kind: 'idle' }
-  /** In line; what it will be is built when its turn comes. */
-  | { readonly kind: 'queued' }
-  | { readonly kind: 'sent'; readonly write: SentWrite };
-
-/** What a tenancy is asked to end with, and who waits for it: nobody where a commit broke a rule (R38). */
-export interface Wish {
-  readonly ending: EndingWish;
-  readonly waiters: readonly Waiter[];
-}
-
 /** Everybody who waits for a write. */
 export function waitersOf(sent: SentWrite): readonly Waiter[] {
   return (sent.commit ?? sent.ending)?.waiters ?? [];
 }
 
-export const IDLE: Line = { kind: 'idle' };
-export const QUEUED: Line = { kind: 'queued' };
-
-/** The source counts wrongly. */
-export function regressionError(
-  split: SplitId,
-  committed: string | null,
-  given: string | null,
-): LeaseholdError {
-  return new LeaseholdError(
-    'E_WATERMARK_REGRESSION',
-    `split ${split} was committed at watermark ${committed} and may not fall back to ` +
-      `${given}: the source counts wrongly`,
-    {
-      details: {
-        split,
-        committed,
-        given,
-      },
-    },
-  );
+/** Newer progress in the place of older; without a state of its own it keeps the older one's. */
+export function merged(older: Progress, newer: Progress): Progress {
+  return { watermark: newer.watermark, state: newer.state ?? older.state };
 }

@@ -11,20 +11,16 @@ import type {
   TenancyEvent,
 } from '../../../machines/tenancy/tenancy.events.ts';
 import type { Epoch, Revision } from '../../base/decimals.ts';
-import type { LeaseholdError } from '../../base/errors.ts';
+import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId, SplitId } from '../../base/ids.ts';
 import { isHandedBack, settleConflict } from '../../protocol/settle.ts';
 import {
   committedRecord,
   compareWatermarks,
   endedRecord,
-  type FailureFacts,
-  merged,
-  type ProgressChange,
-  type TenancySpan,
+  type Progress,
   withState,
 } from '../../protocol/tenancy-records.ts';
-import { isSuspect } from '../../protocol/faults/suspicion.ts';
 import { progressTxn } from '../../protocol/transactions.ts';
 import { type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Entry, Key, Txn } from '../../store/port.ts';
@@ -32,21 +28,25 @@ import { NO_GUARD, type WriteAnswer, type WriteItem } from '../link/batcher.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import type { Core } from '../link/core.ts';
 import { fencedError } from '../api/fenced-error.ts';
-import type { TenancyHooks } from './tenancy-hooks.ts';
 import { SplitKnowledge } from './split-knowledge.ts';
 import {
   type EndingRequest,
-  type EndingWish,
-  IDLE,
-  type Line,
-  QUEUED,
-  regressionError,
+  merged,
   type PendingCommit,
   type SentWrite,
   type Waiter,
   waitersOf,
-  type Wish,
 } from './tenancy-writes.ts';
+
+/** Where the one write of a tenancy that is under way stands (R38). */
+type Line =
+  | { readonly kind: 'idle' }
+  /** In line; what it will be is built when its turn comes. */
+  | { readonly kind: 'queued' }
+  | { readonly kind: 'sent'; readonly write: SentWrite };
+
+const IDLE: Line = { kind: 'idle' };
+const QUEUED: Line = { kind: 'queued' };
 
 export class Tenancy {
   readonly split: SplitId;
@@ -55,7 +55,7 @@ export class Tenancy {
   /** What is known of the split. */
   readonly known = new SplitKnowledge();
   readonly #core: Core;
-  readonly #hooks: TenancyHooks;
+  readonly #onEnded: (tenancy: Tenancy) => void;
   chart!: RunningChart<TenancyEvent, TenancyContext>;
 
   /** The epoch of this tenancy; null before a claim was won. */
@@ -65,27 +65,20 @@ export class Tenancy {
   /** A mark of its lease is on its way. */
   isMarking = false;
   #startWatermark: string | null = null;
-  #startAttempts = 0;
-  #startFailing: SplitRecord['failing'] = null;
-  #beganAtMs = 0;
-  /** How long the split had rested for a failure before it was claimed. */
-  #restedMs = 0;
-  /** A suspect that this process has outlived: the record does not say so yet (R48). */
-  #hasSurvived = false;
   /** The highest watermark accepted, written or not. */
   #acceptedWatermark: string | null = null;
   #line: Line = IDLE;
   readonly #item: WriteItem;
   #pending: PendingCommit | null = null;
   /** What the source asked the tenancy to end with; the chart turns it into the ending. */
-  #wish: Wish | null = null;
+  #wish: { progress: Progress | null; reason: string; waiter: Waiter } | null = null;
   #ending: EndingRequest | null = null;
 
-  constructor(core: Core, split: SplitId, hooks: TenancyHooks) {
+  constructor(core: Core, split: SplitId, onEnded: (tenancy: Tenancy) => void) {
     this.#core = core;
     this.split = split;
     this.key = core.keys.split(split);
-    this.#hooks = hooks;
+    this.#onEnded = onEnded;
     this.#item = {
       name: 'progress',
       isSessionBound: false,
@@ -112,18 +105,15 @@ export class Tenancy {
   /** Hands the chart an event; its owner is told when that ended the tenancy. */
   send(event: TenancyEvent): void {
     this.chart.send(event);
-    if (this.chart.hasEnded) this.#hooks.ended(this);
+    if (this.chart.hasEnded) this.#onEnded(this);
   }
 
   /** The claim landed and is held: commits go from here. */
-  began(record: SplitRecord, revision: Revision, session: SessionId, restedMs: number): void {
+  began(record: SplitRecord, revision: Revision, session: SessionId): void {
     this.known.wrote(record, revision);
-    this.#beganAtMs = this.#core.clock.nowMs();
-    this.#restedMs = restedMs;
     this.#session = session;
     this.epoch = record.epoch;
     this.#startWatermark = record.watermark;
-    this.#startAttempts = record.attempts;
     this.#acceptedWatermark = record.watermark;
   }
 
@@ -132,7 +122,7 @@ export class Tenancy {
    *
    * @returns An error to reject with at once, and nothing is taken.
    */
-  commit(progress: ProgressChange, waiter: Waiter): LeaseholdError | null {
+  commit(progress: Progress, waiter: Waiter): LeaseholdError | null {
     const refusal = this.#refusal(progress);
     if (refusal !== null) return refusal;
     this.#acceptedWatermark = progress.watermark;
@@ -145,46 +135,28 @@ export class Tenancy {
     return null;
   }
 
-  /** A suspect has been in hand for long enough: its record says so, with the next write or one of its own (R48). */
-  survived(): void {
-    if (!this.mayCommit || !isSuspect(this.known.record!.suspicion)) return;
-    this.#hasSurvived = true;
-    // What was accepted may be on its way: the record is behind it.
-    const watermark = this.#acceptedWatermark;
-    this.#pending ??= { progress: { watermark, state: undefined }, waiters: [] };
-    this.#pump();
-  }
-
   /** Notes how the source wants the tenancy to end, before the chart is told. Returns an error when it may not. */
-  wish(ending: EndingWish, waiter: Waiter): LeaseholdError | null {
-    const { progress = null } = ending;
+  wish(progress: Progress | null, reason: string, waiter: Waiter): LeaseholdError | null {
     const refusal = progress === null ? this.#closedError() : this.#refusal(progress);
     if (refusal !== null) return refusal;
     if (progress !== null) this.#acceptedWatermark = progress.watermark;
-    this.#wish = { ending, waiters: [waiter] };
+    this.#wish = { progress, reason, waiter };
     return null;
-  }
-
-  /** A commit broke a rule: the tenancy fails by it, behind what was accepted before (R38). */
-  fault(reason: string): void {
-    this.#wish = { ending: { reason, isFault: true }, waiters: [] };
-    this.send({ type: 'watermark.fell' });
   }
 
   /** A wish that the chart did not act on. */
   dropWish(): void {
     const wish = this.#wish;
     this.#wish = null;
-    for (const waiter of wish?.waiters ?? []) waiter.reject(this.fencedError());
+    wish?.waiter.reject(this.fencedError());
   }
 
   /** The chart closes the tenancy: the last write follows the one on its way. */
   end(kind: Ending): void {
     const wish = this.#wish;
     this.#wish = null;
-    const waiters = [...(wish?.waiters ?? [])];
-    const { progress: asked = null, reason = '', ...rest } = wish?.ending ?? {};
-    let progress = asked;
+    const waiters = wish === null ? [] : [wish.waiter];
+    let progress = wish?.progress ?? null;
     const pending = this.#pending;
     if (kind === 'force') this.#dropPending();
     else if (kind === 'complete' && pending !== null) {
@@ -193,25 +165,8 @@ export class Tenancy {
       waiters.push(...pending.waiters);
       this.#pending = null;
     }
-    this.#ending = { kind, progress, reason, wish: rest, facts: this.#facts(kind), waiters };
+    this.#ending = { kind, progress, reason: wish?.reason ?? '', waiters };
     this.#pump();
-  }
-
-  /** What this process knows of the end of the tenancy, now. */
-  #facts(kind: Ending): FailureFacts {
-    const { clock, config, me, random } = this.#core;
-    const tenancyMs = clock.nowMs() - this.#beganAtMs;
-    const isFailure = kind === 'fail';
-    return {
-      by: me,
-      hasWitness: isFailure && this.#hooks.failing(this, this.#beganAtMs - this.#restedMs),
-      tenancyMs,
-      wallMs: clock.wallMs(),
-      backoff: config.retry.backoff,
-      random: isFailure ? random.next() : 0,
-      startAttempts: this.#startAttempts,
-      startFailing: this.#startFailing,
-    };
   }
 
   /** The tenancy is over: whoever still waits is told that nothing more is known. */
@@ -220,14 +175,13 @@ export class Tenancy {
     const ending = this.#ending;
     this.#ending = null;
     for (const waiter of ending?.waiters ?? []) waiter.reject(this.fencedError());
-    for (const waiter of this.#wish?.waiters ?? []) waiter.reject(this.fencedError());
+    this.#wish?.waiter.reject(this.fencedError());
     this.#wish = null;
   }
 
-  /** Losing the grant refuses what is not written (R33); what was accepted before the fault of a commit is written (R38). */
+  /** Losing the grant refuses what is not written (R33). */
   lose(): void {
-    const wish = this.#ending?.wish ?? this.#wish?.ending;
-    if (wish?.isFault !== true) this.#dropPending();
+    this.#dropPending();
   }
 
   fencedError(): LeaseholdError {
@@ -244,11 +198,22 @@ export class Tenancy {
     return this.mayCommit && this.#wish === null ? null : this.fencedError();
   }
 
-  #refusal(progress: ProgressChange): LeaseholdError | null {
+  #refusal(progress: Progress): LeaseholdError | null {
     const closed = this.#closedError();
     if (closed !== null) return closed;
     if (compareWatermarks(progress.watermark, this.#acceptedWatermark) >= 0) return null;
-    return regressionError(this.split, this.#acceptedWatermark, progress.watermark);
+    return new LeaseholdError(
+      'E_WATERMARK_REGRESSION',
+      `split ${this.split} was committed at watermark ${this.#acceptedWatermark} and may not fall back to ` +
+        `${progress.watermark}: the source counts wrongly`,
+      {
+        details: {
+          split: this.split,
+          committed: this.#acceptedWatermark,
+          given: progress.watermark,
+        },
+      },
+    );
   }
 
   /** Sends the next write if none is on its way: the unsent commit first, then the ending. */
@@ -277,18 +242,18 @@ export class Tenancy {
     if (commit !== null) {
       this.#pending = null;
       const progress = withState(commit.progress, record);
-      const next = committedRecord(record, progress, this.#span());
+      const next = committedRecord(record, progress, this.#startWatermark);
       return { record: next, stamp, ending: null, commit };
     }
     const ending = this.#ending;
     if (ending === null) return null;
-    const next = endedRecord(record, ending, { ...ending.facts, ...this.#span() });
+    const { me: by, config } = this.#core;
+    const next = endedRecord(record, ending, {
+      startWatermark: this.#startWatermark,
+      by,
+      maxAttempts: config.maxAttempts,
+    });
     return { record: next, stamp, ending, commit: null };
-  }
-
-  #span(): TenancySpan {
-    const tenancyMs = this.#core.clock.nowMs() - this.#beganAtMs;
-    return { startWatermark: this.#startWatermark, tenancyMs, hasSurvived: this.#hasSurvived };
   }
 
   #onAnswer(answer: WriteAnswer, sent: SentWrite | null): void {
@@ -312,14 +277,7 @@ export class Tenancy {
   }
 
   #landed(sent: SentWrite, revision: Revision): void {
-    const { record } = sent;
-    const isFurther = record.watermark !== this.known.record!.watermark;
-    this.known.wrote(record, revision);
-    if (isFurther || record.status === 'completed') this.#hooks.progressed(this);
-    if (this.#hasSurvived && !isSuspect(record.suspicion)) {
-      this.#hasSurvived = false;
-      this.#hooks.survived(this);
-    }
+    this.known.wrote(sent.record, revision);
     if (sent.ending === null) {
       for (const waiter of waitersOf(sent)) waiter.resolve();
       // Only the silence clock of a cancelled drain listens (R34); a plain commit is no chart event.
@@ -372,7 +330,7 @@ export class Tenancy {
   #ended(sent: SentWrite): void {
     for (const waiter of waitersOf(sent)) waiter.resolve();
     this.#ending = null;
-    this.send({ type: 'ending.landed' });
+    this.send({ type: 'ending.landed', quarantined: sent.record.status === 'quarantined' });
   }
 
   /** Puts the content of a write back in line, to be built anew. */

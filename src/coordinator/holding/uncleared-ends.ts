@@ -1,6 +1,6 @@
 /**
- * Tenancies of this process that ended without clearing the owner in their record, and whether a death of
- * the process ended them (R48).
+ * Tenancies of this process that ended without clearing the owner in their record, and whether taking the split again
+ * costs an attempt (R31).
  *
  * Up to two per split: a claim that was given up may land yet, one epoch above the tenancy before it. The record tells
  * which of the two it was.
@@ -25,14 +25,14 @@ export class UnclearedEnds {
     return this.#of(split).some((end) => end.epoch === epoch);
   }
 
-  /** True when no death ended the tenancy of this epoch, begun by this process. */
+  /** True when a claim on a record of this epoch, written by this process, costs no attempt. */
   waives(split: SplitId, epoch: Epoch): boolean {
     return this.#of(split).some((end) => end.epoch === epoch && end.waives);
   }
 
   /** The handler was to blame after all. */
-  blame(split: SplitId, epoch: string): void {
-    for (const end of this.#of(split)) if (end.epoch === epoch) end.waives = false;
+  blame(split: SplitId): void {
+    for (const end of this.#of(split)) end.waives = false;
   }
 
   /** The record was cleared. */

@@ -88,18 +88,19 @@ export class AwayNotes {
     const core = this.#core;
     const key = core.keys.away(instance);
     const value = since === null ? null : awayCodec.encode({ since }, core.stamp());
-    const written = this.#term.write('away', () => putTxn(key, value, { equals }));
-    core.mailbox.hear(written, (answer) => {
-      core.mailbox.post(() => {
-        this.#underWay.delete(instance);
-        if (answer.kind !== 'committed' && answer.kind !== 'conflict') return;
-        this.#notes.delete(instance);
-        const found = answer.kind === 'conflict' ? answer.found[0] : null;
-        if (found !== null && found !== undefined) this.#take(found);
-        else if (answer.kind === 'committed' && since !== null) {
-          this.#notes.set(instance, { since, revision: answer.revision });
-        }
+    void this.#term
+      .write('away', () => putTxn(key, value, { equals }))
+      .then((answer) => {
+        core.mailbox.post(() => {
+          this.#underWay.delete(instance);
+          if (answer.kind !== 'committed' && answer.kind !== 'conflict') return;
+          this.#notes.delete(instance);
+          const found = answer.kind === 'conflict' ? answer.found[0] : null;
+          if (found !== null && found !== undefined) this.#take(found);
+          else if (answer.kind === 'committed' && since !== null) {
+            this.#notes.set(instance, { since, revision: answer.revision });
+          }
+        });
       });
-    });
   }
 }

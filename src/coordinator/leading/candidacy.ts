@@ -1,14 +1,13 @@
 /**
  * When a worker stands for election: candidates come one after the other, by the order of their announcements, and again
- * each third of a lease while nobody leads; one that resigned for cause rests first (R18, R20), and one whose planner failed
- * comes after all others (R59).
+ * each third of a lease while nobody leads; one that resigned for cause rests first (R18, R20).
  */
 import { isLeaseholdError } from '../../base/errors.ts';
 import { hash32 } from '../../base/hash.ts';
 import { candidacyDelayMs, jitter, resignationPauseMs } from '../../protocol/timing.ts';
 import type { Core } from '../link/core.ts';
 import { joinJob } from '../membership/join.ts';
-import type { Member, Peers } from '../membership/peers.ts';
+import type { Peers } from '../membership/peers.ts';
 
 const SEEK_PAUSE_MS = 200;
 /** A term of more leases than this wipes the slate of earlier resignations clean: as long as the longest pause. */
@@ -40,9 +39,7 @@ export class Candidacy {
     const turn = this.#turns;
     this.#turns += 1;
     if (turn > 0) return jitter(this.#seed, turn, leaseDurationMs / 3);
-    const hasFailed = ({ presence }: Member): number => Number(presence.record.plannerFailed);
-    const inTurn = this.#peers.members().sort((a, b) => hasFailed(a) - hasFailed(b));
-    const rank = inTurn.findIndex((member) => member.instance === me);
+    const rank = this.#peers.members().findIndex((member) => member.instance === me);
     return candidacyDelayMs(Math.max(0, rank), leaseDurationMs);
   }
 
@@ -61,7 +58,7 @@ export class Candidacy {
     const later = (): void => {
       this.#core.after(SEEK_PAUSE_MS, sought);
     };
-    this.#core.mailbox.hear(joinJob(this.#core), later, (error) => {
+    joinJob(this.#core).then(later, (error: unknown) => {
       if (!isLeaseholdError(error)) this.#core.bug(error);
       else if (error.kind === 'fatal' && error.code !== 'E_STORE_DENIED') this.#core.fatal(error);
       later();

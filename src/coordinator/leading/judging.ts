@@ -91,8 +91,7 @@ export class Judging {
     const next = judgedPlan(judgement.plan, judgement.verdict);
     const value = planCodec.encode(next, this.#core.stamp());
     const where = { equals: judgement.modRevision, absent: [keys.paused] };
-    const written = term.put('verdict', keys.plan, value, where);
-    this.#core.mailbox.hear(written, (landed) => {
+    void term.put('verdict', keys.plan, value, where).then((landed) => {
       this.#core.mailbox.post(() => {
         // What was in the way is known now; once it is gone the same state is judged again.
         if (!landed) this.#judged = '';

@@ -1,36 +1,42 @@
 /**
  * Leadership of one worker: carries out what the leader chart decides, and holds the term while it lasts.
  *
- * Rules: R3, R15, R18-R20, R42, R58, R59. The leader key hangs on a session of its own.
+ * Rules: R3, R15, R18-R20, R42. The leader key hangs on a session of its own.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { leaderMachine } from '../../../machines/leader/leader.machine.ts';
 import { hash32 } from '../../base/hash.ts';
 import type { SplitId } from '../../base/ids.ts';
-import type { Unplaced } from '../../protocol/unplaced.ts';
 import type { Change } from '../../store/port.ts';
 import type { Core } from '../link/core.ts';
 import { SessionKeeper } from '../link/session-keeper.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import type { Peers } from '../membership/peers.ts';
+import { AwayNotes } from './away-notes.ts';
 import { Balancing } from './balancing.ts';
 import { Candidacy } from './candidacy.ts';
 import { type Elected, Election } from './election.ts';
 import { Judging } from './judging.ts';
-import { leaderIn, outlookOf } from './outlook.ts';
-import { PlannerRest } from './planner-rest.ts';
-import type { PlannerRun } from '../api/status.ts';
-import { Planning, planningEffects } from './planning.ts';
-import { newReign, type Reign } from './reign.ts';
-import type { Term } from './term.ts';
-import { AssignmentsWatch } from './term-opening.ts';
+import { outlookOf } from './outlook.ts';
+import { Planning } from './planning.ts';
+import { ProbeSweep } from './probe-sweep.ts';
+import { SplitReader } from './split-reader.ts';
+import { Term } from './term.ts';
+import { AssignmentsWatch, TermOpening } from './term-opening.ts';
 
 /** What leadership asks of the rest of the worker. */
 export interface LeadershipHooks {
   /** Announced, not on the way out, and everything watched has been read. */
   mayStand(): boolean;
-  /** What others should know of this worker's planner has changed. */
-  plannerFailedChanged(): void;
+}
+
+/** What belongs to one term, and ends with it. */
+interface Reign {
+  readonly term: Term;
+  readonly reader: SplitReader;
+  readonly opening: TermOpening;
+  readonly away: AwayNotes;
+  readonly sweep: ProbeSweep;
 }
 
 const LEAVING = 'the worker is leaving';
@@ -38,7 +44,6 @@ const LEAVING = 'the worker is leaving';
 export class Leadership {
   readonly session: SessionKeeper;
   readonly planning: Planning;
-  readonly plannerRest: PlannerRest;
   readonly #core: Core;
   readonly #hooks: LeadershipHooks;
   readonly #peers: Peers;
@@ -76,7 +81,7 @@ export class Leadership {
     );
     this.#election = new Election(core, this.session, {
       landed: (elected) => {
-        if (this.#chart.isIn('campaigning.standing')) this.#reign = this.#reignOf(elected);
+        if (this.#chart.isIn('campaigning.standing')) this.#reign = this.#newReign(elected);
       },
       won: () => {
         send({ type: 'election.won' });
@@ -86,17 +91,10 @@ export class Leadership {
         send({ type: 'election.lost' });
       },
     });
-    this.plannerRest = new PlannerRest(core, () => {
-      hooks.plannerFailedChanged();
-    });
     this.planning = new Planning(core, {
       send,
-      answered: () => {
-        this.plannerRest.over();
-      },
-      failedForGood: (reason) => {
-        this.plannerRest.begin();
-        this.#resign(core.config.replanIntervalMs, reason);
+      resign: (leastMs, reason) => {
+        this.#resign(leastMs, reason);
       },
       moved: () => {
         this.inputsChanged();
@@ -107,8 +105,8 @@ export class Leadership {
     });
     this.#balancing = new Balancing(core, peers, hash32(0, core.fingerprint), send);
     this.#judging = new Judging(core, send);
-    const { replanIntervalMs, planTimeoutMs } = core.config;
-    const input = { instance: core.me, replanIntervalMs, planTimeoutMs };
+    const { replanIntervalMs } = core.config;
+    const input = { instance: core.me, replanIntervalMs };
     this.#chart = core.charts.start(this.#provide(), 'leader', core.me, input);
   }
 
@@ -116,25 +114,8 @@ export class Leadership {
     return this.#chart.state;
   }
 
-  /** The planner's last error, for as long as it says why this worker leads in vain, or rests. */
-  get plannerError(): string | null {
-    return this.isLeading || this.#chart.isIn('following.resting') ? this.planning.lastError : null;
-  }
-
   get isLeading(): boolean {
     return this.#chart.isIn('leading');
-  }
-
-  /** What has no place, as a leader sees it; null when this worker does not lead, or has not decided yet. */
-  get unplaced(): Unplaced | null {
-    return this.#governed === null ? null : this.#balancing.unplaced.of(this.#governed.index);
-  }
-
-  /** The planner's run that goes on now, for status; null when there is none. */
-  get plannerRun(): PlannerRun | null {
-    const state = /enumerating\.(\w+)/.exec(this.#chart.state)?.[1];
-    const { owed } = this.planning;
-    return state === undefined || owed === null ? null : { state, ...owed };
   }
 
   /** The term that is running; null when this worker does not lead. */
@@ -146,9 +127,7 @@ export class Leadership {
   advance(): void {
     if (this.#chart.isIn('following') || this.#chart.isIn('campaigning')) this.#look();
     const term = this.#governed;
-    if (term === null) return;
-    if (this.plannerRun?.state === 'overdue') this.#giveWay();
-    if (!term.isOver) this.#judging.advance(term);
+    if (term !== null) this.#judging.advance(term);
   }
 
   /** Runs each third of a lease: reads again what may have moved unheard (R24). */
@@ -241,8 +220,13 @@ export class Leadership {
   /** Tells the chart what this worker knows about standing for election, where that is news. */
   #look(): void {
     const { view } = this.#core;
-    const leader = leaderIn(view, this.session.id);
-    if (leader !== 'none') this.#candidacy.leaderSeen();
+    const isLed = view.leader !== null || view.isLeaderUnreadable;
+    if (isLed) this.#candidacy.leaderSeen();
+    if (isLed && view.leader?.record.owner !== this.#core.me) this.planning.lastError = null;
+    const { id } = this.session;
+    // A key on no session, put back by hand, is nobody's own.
+    const isOwn = id !== null && view.leader?.session === id;
+    const leader = !isLed ? 'none' : isOwn ? 'own' : 'other';
     const sight = { mayStand: this.#hooks.mayStand(), leader, plan: view.plan.kind } as const;
     const type = outlookOf(sight, (state) => this.#chart.isIn(state));
     if (type === 'leader.absent') {
@@ -256,13 +240,6 @@ export class Leadership {
     if (this.#chart.hasEnded) for (const resolve of this.#departed.splice(0)) resolve();
     // An event that changed nothing is nothing to decide on: asking for a decision each time could go round for ever.
     if (this.#chart.state !== before) this.#core.mailbox.requestDecision();
-  }
-
-  /** The planner has had its time: leads no more, if another worker may do better (R59). */
-  #giveWay(): void {
-    if (!this.plannerRest.beginIfBetter(this.#peers.members())) return;
-    const reason = `${this.planning.complaint}; another worker may try`;
-    this.#send({ type: 'term.unhealthy', reason, restMs: this.#core.config.leaseDurationMs });
   }
 
   #resign(leastMs: number, reason: string): void {
@@ -316,12 +293,21 @@ export class Leadership {
             this.#send({ type: 'term.closed' });
           });
         },
-        ...planningEffects(this.planning, forTerm, () => {
-          this.#giveWay();
+        startPlanner: forTerm((term) => {
+          this.planning.start(term);
+        }),
+        seedSplits: forTerm((term) => {
+          this.planning.seed(term);
+        }),
+        publishPlan: forTerm((term) => {
+          this.planning.publish(term);
+        }),
+        recreatePlan: forTerm((term) => {
+          this.planning.recreate(term);
         }),
         balance: forTerm((term) => {
           this.#reign?.away.update();
-          this.#balancing.balance(term, this.#reign!.failures);
+          this.#balancing.balance(term);
         }),
         readSplits: forTerm((term) => {
           this.#judging.read(term);
@@ -335,36 +321,38 @@ export class Leadership {
 
   /** Gives the leader session back in the background, and says that the term is closed. */
   #closeTerm(): void {
-    this.#core.mailbox.hear(this.session.close(), () => {
+    void this.session.close().then(() => {
       this.#core.mailbox.post(() => {
         if (this.#chart.isIn('deposed')) this.#send({ type: 'term.closed' });
       });
     });
   }
 
-  #reignOf(elected: Elected): Reign {
-    const parts = { peers: this.#peers, session: this.session, watch: this.#assignments };
-    return newReign(this.#core, parts, elected, {
+  #newReign(elected: Elected): Reign {
+    const core = this.#core;
+    const term = new Term(core, this.session, elected, {
       guardFailed: () => {
-        this.#send({ type: 'term.lost', reason: 'a write found that another leads, or nobody' });
+        const reason = 'a write found that another leads, or nobody';
+        this.#send({ type: 'term.lost', reason });
       },
       unhealthy: (work) => {
         this.#resign(0, `${work} has failed for one lease`);
       },
-      moved: () => {
-        this.inputsChanged();
-      },
-      ready: () => {
-        this.#send({ type: 'term.ready' });
-      },
     });
+    const reader = new SplitReader(core, term, this.#peers, () => {
+      this.inputsChanged();
+    });
+    const away = new AwayNotes(core, term, this.#peers);
+    const opening = new TermOpening(core, { term, reader, away, watch: this.#assignments }, () => {
+      this.#send({ type: 'term.ready' });
+    });
+    return { term, reader, opening, away, sweep: new ProbeSweep(core, term) };
   }
 
   #openTerm(): void {
     const reign = this.#reign;
     if (reign === null || !this.isLeading) return;
     const { generation } = reign.term;
-    this.planning.lastError = null;
     this.#core.log.info('leadership.gained', 'leads the job', { generation });
     this.#core.events.emit({ type: 'leadershipGained', generation });
     reign.opening.start();

@@ -1,7 +1,5 @@
 /** What a worker makes of what it sees of leaders and plan, for standing for election (R18, R20, R42). */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
-import type { SessionId } from '../../base/ids.ts';
-import type { FleetView } from '../link/fleet-view.ts';
 
 /** What it sees. */
 export interface LeaderSight {
@@ -17,15 +15,6 @@ export type Outlook = Extract<
   LeaderEvent['type'],
   'standing.barred' | 'leader.seen' | 'plan.missing' | 'leader.absent'
 >;
-
-/** Whose the leader key is; one on no session, put back by hand, is nobody's own. */
-export function leaderIn(
-  { leader, isLeaderUnreadable }: Pick<FleetView, 'leader' | 'isLeaderUnreadable'>,
-  session: SessionId | null,
-): LeaderSight['leader'] {
-  if (leader === null) return isLeaderUnreadable ? 'other' : 'none';
-  return session !== null && leader.session === session ? 'own' : 'other';
-}
 
 /** What is news to a chart that follows or campaigns; null when nothing is. `isIn`: whether it is in that state. */
 export function outlookOf(

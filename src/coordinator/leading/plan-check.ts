@@ -3,8 +3,14 @@ import { LeaseholdError } from '../../base/errors.ts';
 import { describe, idProblem, type SplitId } from '../../base/ids.ts';
 import type { Progress as StoredProgress } from '../../protocol/tenancy-records.ts';
 import { CURSOR_BYTES_MAX, DESCRIPTOR_BYTES_MAX } from '../../records/records.ts';
-import { base64OfBytes, bytesProblem, progressProblem, storedProgressOf } from '../api/bytes.ts';
-import type { Bytes, PlannedSplit } from '../api/api.ts';
+import {
+  base64OfBytes,
+  byteLengthOf,
+  isBytes,
+  progressProblem,
+  storedProgressOf,
+} from '../api/bytes.ts';
+import type { PlannedSplit } from '../api/api.ts';
 import { PART_MAX } from '../loop/next-turn.ts';
 
 /** A planned split, ready to be stored. */
@@ -66,18 +72,21 @@ function iterableOf(splits: unknown, problems: string[]): Iterable<unknown> {
   if (typeof splits === 'object' && splits !== null && Symbol.iterator in splits) {
     return splits as Iterable<unknown>;
   }
-  const isAsync = typeof splits === 'object' && splits !== null && Symbol.asyncIterator in splits;
-  const hint = isAsync ? '; read an asynchronous one to its end first' : '';
-  problems.push(`splits must be iterable, got ${describe(splits)}${hint}`);
+  problems.push(`splits must be iterable, got ${describe(splits)}`);
   return [];
 }
 
 function cursorOf(cursor: unknown, problems: string[]): string | null {
   if (cursor === undefined || cursor === null) return null;
-  const wrong = bytesProblem(cursor, CURSOR_BYTES_MAX);
-  if (wrong === undefined) return base64OfBytes(cursor as Bytes);
-  problems.push(`cursor ${wrong}`);
-  return null;
+  if (!isBytes(cursor)) {
+    problems.push(`cursor must be bytes or a string, got ${describe(cursor)}`);
+    return null;
+  }
+  if (byteLengthOf(cursor) > CURSOR_BYTES_MAX) {
+    problems.push(`cursor must be at most ${CURSOR_BYTES_MAX} bytes, got ${byteLengthOf(cursor)}`);
+    return null;
+  }
+  return base64OfBytes(cursor);
 }
 
 function splitProblem(split: unknown, seen: Set<string>): string | undefined {
@@ -94,8 +103,12 @@ function splitProblem(split: unknown, seen: Set<string>): string | undefined {
   if (weight !== undefined && !isWeight) {
     return `${name}: weight must be a whole number from 1 to ${Number.MAX_SAFE_INTEGER}, got ${describe(weight)}`;
   }
-  const wrongBytes = bytesProblem(descriptor, DESCRIPTOR_BYTES_MAX);
-  if (wrongBytes !== undefined) return `${name}: descriptor ${wrongBytes}`;
+  if (!isBytes(descriptor)) {
+    return `${name}: descriptor must be bytes or a string, got ${describe(descriptor)}`;
+  }
+  if (byteLengthOf(descriptor) > DESCRIPTOR_BYTES_MAX) {
+    return `${name}: descriptor must be at most ${DESCRIPTOR_BYTES_MAX} bytes, got ${byteLengthOf(descriptor)}`;
+  }
   const wrongSeed = seed === undefined ? undefined : progressProblem(seed);
   return wrongSeed === undefined ? undefined : `${name}: seed ${wrongSeed}`;
 }
@@ -106,13 +119,9 @@ function checkedSplit(split: PlannedSplit): CheckedSplit {
     id: id as SplitId,
     weight,
     descriptor: base64OfBytes(descriptor),
-    seed: seed === undefined ? null : checkedSeed(seed),
+    seed:
+      seed === undefined ? null : { ...storedProgressOf(seed), completed: seed.completed === true },
   };
-}
-
-function checkedSeed(seed: NonNullable<PlannedSplit['seed']>): CheckedSplit['seed'] {
-  const { watermark, state } = storedProgressOf(seed);
-  return { watermark, state: state ?? null, completed: seed.completed === true };
 }
 
 function invalid(problems: readonly string[]): LeaseholdError {

@@ -1,19 +1,17 @@
 /**
  * The leader's planning runs: asks the planner, stores what is new, publishes the plan and seals it (T4, T5).
  *
- * A run carries the term it started under; what comes back after the term, or after it was aborted, is dropped (R19).
- * Rules: R18, R21, R22, R42, R58, R59.
+ * A run carries the term it started under; what comes back after the term is dropped (R19). Rules: R18, R21, R22, R42.
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { ABSENT, type Revision } from '../../base/decimals.ts';
-import { errorOf, isLeaseholdError, messageOf } from '../../base/errors.ts';
+import { isLeaseholdError, messageOf } from '../../base/errors.ts';
 import type { SplitId } from '../../base/ids.ts';
 import { seededRecord } from '../../protocol/tenancy-records.ts';
 import { newPlan, publishedPlan } from '../../protocol/plan-records.ts';
 import { seedTxn } from '../../protocol/transactions.ts';
 import { planCodec, type PlanRecord, specCodec, splitCodec } from '../../records/records.ts';
 import { bytesOfBase64 } from '../api/bytes.ts';
-import type { PlannerRun } from '../api/status.ts';
 import type { WriteAnswer } from '../link/batcher.ts';
 import type { Core } from '../link/core.ts';
 import { nextTurn } from '../loop/next-turn.ts';
@@ -27,10 +25,8 @@ const SEEDS_IN_FLIGHT_MAX = 600;
 /** What planning asks of the leadership. */
 export interface PlanningHooks {
   readonly send: (event: LeaderEvent) => void;
-  /** The planner has given an answer. */
-  readonly answered: () => void;
-  /** It says that no retry would help: leadership is given up (R18). */
-  readonly failedForGood: (reason: string) => void;
+  /** Gives leadership up for cause, and for how long at least (R18). */
+  readonly resign: (holdOffMs: number, reason: string) => void;
   /** The leader's index has grown. */
   readonly moved: () => void;
   /** A split was found stored that the leader did not know: it must be read. */
@@ -39,15 +35,13 @@ export interface PlanningHooks {
 
 export class Planning {
   readonly #core: Core;
-  readonly #hooks: PlanningHooks;
   readonly #send: (event: LeaderEvent) => void;
+  readonly #resign: (holdOffMs: number, reason: string) => void;
+  readonly #moved: () => void;
+  readonly #known: (split: SplitId) => void;
   /** What the planner listed, until it is published. */
   #answer: CheckedPlan | null = null;
   #throws = 0;
-  /** Since when the planner has owed an answer; null when it owes none. */
-  #owedSinceMs: number | null = null;
-  /** Aborts the run under way. */
-  #abort = new AbortController();
   #isMoveDue = false;
   /** Puts of a deleted plan in this term; one is on its way while `isUnderWay`. */
   #recreation = { count: 0, isUnderWay: false };
@@ -56,21 +50,20 @@ export class Planning {
 
   constructor(core: Core, hooks: PlanningHooks) {
     this.#core = core;
-    this.#hooks = hooks;
     this.#send = hooks.send;
+    this.#resign = hooks.resign;
+    this.#moved = hooks.moved;
+    this.#known = hooks.known;
   }
 
   /** Calls the planner. */
   start(term: Term): void {
     const { view, planner, mailbox, clock } = this.#core;
-    this.#owedSinceMs ??= clock.nowMs();
-    const abort = new AbortController();
-    this.#abort = abort;
     const cursor = view.plan.kind === 'seen' ? view.plan.plan.record.cursor : null;
     const request = {
       cursor: cursor === null ? null : bytesOfBase64(cursor),
       generation: term.generation,
-      signal: abort.signal,
+      signal: term.abort.signal,
     };
     const pause = async (): Promise<void> => {
       await nextTurn(clock);
@@ -78,65 +71,22 @@ export class Planning {
     };
     const run = async (): Promise<CheckedPlan> =>
       checkPlanAnswer(await planner.plan(request), pause);
-    mailbox.hear(
-      run(),
+    run().then(
       (answer) => {
         mailbox.post(() => {
-          if (term.isOver || abort.signal.aborted) return;
+          if (term.isOver) return;
           this.#answer = answer;
-          this.#settled();
+          this.#throws = 0;
           this.lastError = null;
-          this.#hooks.answered();
           this.#send({ type: 'planner.returned' });
         });
       },
       (error: unknown) => {
         mailbox.post(() => {
-          if (!term.isOver && !abort.signal.aborted) this.#threw(term, error);
+          if (!term.isOver) this.#threw(error);
         });
       },
     );
-  }
-
-  /** What the planner owes; null when it owes nothing. */
-  get owed(): Omit<PlannerRun, 'state'> | null {
-    if (this.#owedSinceMs === null) return null;
-    return { forMs: this.#core.clock.nowMs() - this.#owedSinceMs, failures: this.#throws };
-  }
-
-  /** What is wrong with the planner, as text. */
-  get complaint(): string {
-    const { forMs, failures } = this.owed ?? { forMs: 0, failures: 0 };
-    const since = `the planner has given no answer for ${Math.round(forMs / 1_000)} s`;
-    return failures === 0 ? since : `${since} and failed ${failures} times`;
-  }
-
-  /** Says that the planner still owes an answer (R58). */
-  report(): void {
-    const { owed, lastError: reason } = this;
-    if (owed === null) return;
-    this.#core.log.warn('planner.late', this.complaint, { ...owed, reason });
-    this.#core.events.emit({ type: 'plannerLate', ...owed, reason });
-  }
-
-  /**
-   * Gives the run under way up: whatever it says from now on comes too late (R59).
-   *
-   * @param outwaited  May end the term; if it does not, the planner is asked again.
-   */
-  retire(term: Term, outwaited: () => void): void {
-    const { planTimeoutMs } = this.#core.config;
-    this.#abort.abort();
-    this.#core.log.warn('planner.overdue', `${this.complaint}: its run is aborted`, {
-      ...this.owed,
-      reason: this.lastError,
-      planTimeoutMs,
-    });
-    this.#core.mailbox.post(() => {
-      if (term.isOver) return;
-      outwaited();
-      this.#send({ type: 'planner.retry' });
-    });
   }
 
   /** Stores the planned splits that the leader does not know, in order, some at a time. */
@@ -149,7 +99,7 @@ export class Planning {
       isFillDue = false;
       while (underWay < SEEDS_IN_FLIGHT_MAX && next < fresh.length && !term.isOver) {
         underWay += 1;
-        this.#core.mailbox.hear(this.#seedOne(term, fresh[next]!), answered);
+        void this.#seedOne(term, fresh[next]!).then(answered);
         next += 1;
       }
     };
@@ -160,7 +110,7 @@ export class Planning {
         if (isFillDue) return;
         isFillDue = true;
         // In another turn: a store that answers at once would let nothing else run until all is stored.
-        this.#core.mailbox.hear(nextTurn(this.#core.clock), fill);
+        void nextTurn(this.#core.clock).then(fill);
       } else if (underWay === 0) this.#seeded();
     };
     if (fresh.length === 0) this.#seeded();
@@ -193,7 +143,7 @@ export class Planning {
       });
       return;
     }
-    this.#core.mailbox.hear(this.#putPlan(term, next, modRevision), (landed) => {
+    void this.#putPlan(term, next, modRevision).then((landed) => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         if (landed) this.#published(sealed);
@@ -213,7 +163,7 @@ export class Planning {
     this.#core.log.warn('plan.recreated', 'the plan was deleted; it is created again', {
       generation: record.generation,
     });
-    this.#core.mailbox.hear(this.#putPlan(term, record, ABSENT), () => {
+    void this.#putPlan(term, record, ABSENT).then(() => {
       this.#core.mailbox.post(() => {
         if (term.isOver) return;
         this.#recreation.isUnderWay = false;
@@ -225,15 +175,8 @@ export class Planning {
   /** The term is over. */
   stop(): void {
     this.#answer = null;
-    this.#settled();
-    this.#abort.abort();
-    this.#recreation = { count: 0, isUnderWay: false };
-  }
-
-  /** The planner owes nothing any more. */
-  #settled(): void {
     this.#throws = 0;
-    this.#owedSinceMs = null;
+    this.#recreation = { count: 0, isUnderWay: false };
   }
 
   #published(isSealed: boolean): void {
@@ -242,34 +185,20 @@ export class Planning {
     this.#send({ type: 'plan.published', isSealed });
   }
 
-  #threw(term: Term, error: unknown): void {
+  #threw(error: unknown): void {
     const isFatal = isLeaseholdError(error) && error.kind === 'fatal';
     const reason = isLeaseholdError(error) ? `${error.code}: ${error.message}` : messageOf(error);
     this.lastError = reason;
-    const fields = { reason, isFatal, err: errorOf(error) };
-    this.#core.log.error('planner.failed', `the planner failed: ${reason}`, fields);
+    this.#core.log.error('planner.failed', 'the planner failed', { reason, isFatal });
     this.#core.events.emit({ type: 'plannerFailed', reason, isFatal });
-    if (isLeaseholdError(error) && error.code === 'E_PLAN_INVALID' && this.#isFirst(term)) {
-      // Whoever runs this planner hears it: nothing of the job is there that could go on without a plan (R43).
-      this.#core.fatal(error);
-      return;
-    }
     const { replanIntervalMs } = this.#core.config;
     if (isFatal) {
-      this.#hooks.failedForGood(`the planner failed for good: ${reason}`);
+      this.#resign(replanIntervalMs, `the planner failed for good: ${reason}`);
       return;
     }
     const pauseMs = Math.min(replanIntervalMs, PLANNER_PAUSE_MS * 2 ** Math.min(this.#throws, 20));
     this.#throws += 1;
     this.#send({ type: 'planner.threw', pauseMs });
-  }
-
-  /** True while nothing of any plan of this job is stored. */
-  #isFirst({ index }: Term): boolean {
-    const { plan } = this.#core.view;
-    if (plan.kind !== 'seen') return false;
-    const { planned, cursor, sealed } = plan.plan.record;
-    return index.size === 0 && planned === 0 && cursor === null && !sealed;
   }
 
   async #seedOne(term: Term, split: CheckedSplit): Promise<void> {
@@ -299,7 +228,7 @@ export class Planning {
     queueMicrotask(() => {
       this.#core.mailbox.post(() => {
         this.#isMoveDue = false;
-        this.#hooks.moved();
+        this.#moved();
       });
     });
   }
@@ -308,7 +237,7 @@ export class Planning {
   #alreadyThere(id: SplitId, answer: WriteAnswer & { kind: 'conflict' }): void {
     const [spec = null, split = null] = answer.found;
     if (spec !== null && split !== null) {
-      this.#hooks.known(id);
+      this.#known(id);
       return;
     }
     const { keys, warnings } = this.#core;
@@ -323,32 +252,4 @@ export class Planning {
     const value = planCodec.encode(record, this.#core.stamp());
     return term.put('plan', this.#core.keys.plan, value, { equals });
   }
-}
-
-/** The actions of the planning region. `outwaited`: the planner has had its time. */
-export function planningEffects(
-  planning: Planning,
-  forTerm: (act: (term: Term) => void) => () => void,
-  outwaited: () => void,
-) {
-  return {
-    startPlanner: forTerm((term) => {
-      planning.start(term);
-    }),
-    reportPlanner: (): void => {
-      planning.report();
-    },
-    retirePlanner: forTerm((term) => {
-      planning.retire(term, outwaited);
-    }),
-    seedSplits: forTerm((term) => {
-      planning.seed(term);
-    }),
-    publishPlan: forTerm((term) => {
-      planning.publish(term);
-    }),
-    recreatePlan: forTerm((term) => {
-      planning.recreate(term);
-    }),
-  };
 }

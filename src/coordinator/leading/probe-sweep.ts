@@ -32,9 +32,7 @@ export class ProbeSweep {
   run(): void {
     const { leaderGate: gate, keys, mailbox } = this.#core;
     const range = { prefix: keys.root + KEY_PREFIXES.probe };
-    const { patienceMs } = gate;
-    mailbox.hear(
-      gate.read(range, { keysOnly: true, limit: KEYS_MAX, patienceMs }),
+    gate.read(range, { keysOnly: true, limit: KEYS_MAX }).then(
       (page) => {
         mailbox.post(() => {
           if (page.kind === 'page' && !this.#term.isOver) this.#look(page.entries);

@@ -2,27 +2,10 @@
  * What the leader knows of every split: read once at its election, then kept by lease changes and by reading again what
  * may have moved unheard (R24). Commits are not followed.
  */
-import type { Clock } from '../../base/clock.ts';
 import { compareDecimals, type Epoch, type Revision } from '../../base/decimals.ts';
 import type { InstanceId, Nonce, SplitId } from '../../base/ids.ts';
 import type { Decoded } from '../../records/codec.ts';
-import type {
-  FailingRecord,
-  LeaseRecord,
-  SplitRecord,
-  SplitStatus,
-  SuspicionRecord,
-  TenureRecord,
-} from '../../records/records.ts';
-import {
-  hasJustFailed,
-  isRefusedForGood,
-  restEndsAtMs,
-  restOf,
-} from '../../protocol/faults/failures.ts';
-import { manyFail } from '../../protocol/faults/set-aside.ts';
-import { RestingSplits } from '../../protocol/faults/resting-splits.ts';
-import { isSuspect, suspicionAfterDeath } from '../../protocol/faults/suspicion.ts';
+import type { LeaseRecord, SplitRecord, SplitStatus } from '../../records/records.ts';
 import { type IdleSplit, IdleSplits } from '../../protocol/idle-splits.ts';
 
 /** The part of a split's record that a leader decides on; watermarks and states stay in the store. */
@@ -34,45 +17,21 @@ export interface IndexedSplit {
   epoch: Epoch;
   attempts: number;
   readonly weight: number;
-  /** Of the last failure, once nobody has claimed since. */
-  readonly failedEpoch: Epoch | null;
-  readonly failing: FailingRecord | null;
-  suspicion: SuspicionRecord | null;
-  readonly tenure: TenureRecord | null;
-  /** Its handler does not want it tried again: the leader sets it aside. */
-  readonly isRefusedForGood: boolean;
-  /** It ended with a failure, and nobody has claimed it since. */
-  readonly hasFailed: boolean;
-  /** When its rest ends, or ended; 0 when it has none. */
-  restEndsAtMs: number;
-  /** When this leader saw its lease; null when it did not, or when there is none. */
-  leasedAtMs: number | null;
+  failedEpoch: Epoch | null;
   modRevision: Revision;
   /** When this leader saw the lease go; null when it did not. */
   leaseGoneAtMs: number | null;
 }
 
 export class SplitIndex {
-  readonly #clock: Pick<Clock, 'nowMs' | 'wallMs'>;
-  readonly #leaseMs: number;
   readonly #splits = new Map<SplitId, IndexedSplit>();
   readonly #unreadable = new Set<SplitId>();
   /** Of those that can still run: who has an owner, and who has none. */
   readonly #owned = new Set<SplitId>();
   readonly #idle = new IdleSplits();
-  readonly #resting = new RestingSplits();
-  readonly #suspects = new Set<SplitId>();
-  readonly #failing = new Set<SplitId>();
-  readonly #refusedForGood = new Set<SplitId>();
   readonly #quarantined = new Set<SplitId>();
   /** Rises with every change: tells whether a judgement would find something new. */
   version = 0;
-  completedCount = 0;
-
-  constructor(clock: Pick<Clock, 'nowMs' | 'wallMs'>, leaseDurationMs: number) {
-    this.#clock = clock;
-    this.#leaseMs = leaseDurationMs;
-  }
 
   get size(): number {
     return this.#splits.size + this.#unreadable.size;
@@ -96,83 +55,13 @@ export class SplitIndex {
     return this.#quarantined;
   }
 
-  /** Splits that are set aside as soon as that can be written. */
-  refusedForGood(): Iterable<SplitId> {
-    return this.#refusedForGood;
-  }
-
-  /** Splits that can still run and are known to fail. */
-  get failingCount(): number {
-    return this.#failing.size;
-  }
-
-  /** For how long the one of them that has failed least has. */
-  failingLeastMs(): number {
-    let leastMs = Infinity;
-    for (const id of this.#failing) {
-      leastMs = Math.min(leastMs, this.#splits.get(id)!.failing!.forMs);
-    }
-    return leastMs;
-  }
-
-  /** Splits that rest. */
-  get restingCount(): number {
-    return this.#resting.size;
-  }
-
-  /** At most `count` of them, in any order. */
-  someResting(count: number): readonly SplitId[] {
-    return this.#resting.some(count);
-  }
-
-  /** True when the split can run, has no owner, and waits for nothing but a place. */
-  isIdle(split: SplitId): boolean {
-    return this.#idle.has(split);
-  }
-
-  /** True while nobody may claim the split (R40). */
-  isResting({ id }: { readonly id: SplitId }): boolean {
-    return this.#resting.has(id);
-  }
-
-  /** Whose rest has ended may be named again; tells when the next one ends, null when none rests. */
-  wake(): number | null {
-    for (const id of this.#resting.ended(this.#clock.nowMs())) this.#sort(this.#splits.get(id)!);
-    return this.#resting.nextEndMs;
-  }
-
-  /**
-   * Its turn among splits of one weight: behind those that have waited for their first one, and in the order in which the rests
-   * ended. A split that has failed goes before all of them: behind a long queue nobody would find out what is wrong with it. Not
-   * while many fail: they would leave no place to those that work.
-   */
-  rankOf({ hasFailed, restEndsAtMs }: IndexedSplit): number {
-    if (hasFailed && !this.#doManyFail) return 0;
-    return 1 + Math.ceil(Math.max(0, restEndsAtMs));
-  }
-
-  get #doManyFail(): boolean {
-    const failing = this.#failing.size;
-    return manyFail({ failingLately: failing, workingLately: this.#owned.size });
-  }
-
-  /** Splits that have no owner and are tried apart from others (R48). */
-  *suspects(): IterableIterator<IndexedSplit> {
-    for (const id of this.#suspects) yield this.#splits.get(id)!;
-  }
-
-  /** Splits that can still run, have no owner, and wait for nothing but a place: how many. */
-  get idleCount(): number {
-    return this.#idle.size;
-  }
-
-  /** The same: at least the `count` heaviest, or all there are, in any order. */
+  /** Splits that can still run and have no owner: at least the `count` heaviest, or all there are, in any order. */
   heaviestIdle(count: number): readonly IdleSplit[] {
     return this.#idle.heaviest(count);
   }
 
   get runnableCount(): number {
-    return this.#owned.size + this.#idle.size + this.#resting.size + this.#suspects.size;
+    return this.#owned.size + this.#idle.size;
   }
 
   /** Takes a record in as read from the store; false when a newer one is known. */
@@ -192,9 +81,6 @@ export class SplitIndex {
     if (known !== undefined && compareDecimals(modRevision, known.modRevision) < 0) return false;
     this.#unreadable.delete(id);
     const { status, owner, nonce, epoch, attempts, weight } = record;
-    const { failing, suspicion, tenure } = record;
-    if (known?.status === 'completed') this.completedCount -= 1;
-    if (status === 'completed') this.completedCount += 1;
     const split: IndexedSplit = {
       id,
       status,
@@ -203,16 +89,9 @@ export class SplitIndex {
       epoch,
       attempts,
       weight,
-      failedEpoch: hasJustFailed(record) ? epoch : null,
-      failing,
-      suspicion,
-      tenure,
-      isRefusedForGood: isRefusedForGood(record),
-      hasFailed: hasJustFailed(record) && !record.lastFailure!.later,
-      restEndsAtMs: this.#restEndOf(record, known),
+      failedEpoch: record.lastFailure?.epoch ?? null,
       modRevision,
       leaseGoneAtMs: known?.leaseGoneAtMs ?? null,
-      leasedAtMs: known?.epoch === epoch && owner !== null ? known.leasedAtMs : null,
     };
     this.#splits.set(id, split);
     this.#sort(split);
@@ -224,14 +103,6 @@ export class SplitIndex {
   leased(id: SplitId, lease: LeaseRecord): void {
     const known = this.#splits.get(id);
     if (known === undefined || compareDecimals(lease.epoch, known.epoch) < 0) return;
-    const isTakeover = known.owner !== null && lease.epoch !== known.epoch;
-    if (isTakeover && known.nonce !== lease.nonce) {
-      known.suspicion = suspicionAfterDeath(known, this.#leaseMs);
-    }
-    if (known.leasedAtMs === null || lease.epoch !== known.epoch) {
-      known.leasedAtMs = this.#clock.nowMs();
-    }
-    known.restEndsAtMs = 0;
     known.owner = lease.owner;
     known.nonce = lease.nonce;
     known.epoch = lease.epoch;
@@ -242,10 +113,7 @@ export class SplitIndex {
 
   unleased(id: SplitId, nowMs: number): void {
     const known = this.#splits.get(id);
-    if (known !== undefined) {
-      known.leaseGoneAtMs = nowMs;
-      known.leasedAtMs = null;
-    }
+    if (known !== undefined) known.leaseGoneAtMs = nowMs;
     this.version += 1;
   }
 
@@ -263,46 +131,19 @@ export class SplitIndex {
     this.version += 1;
   }
 
-  /** A rest that is known goes on as it was; another one counts from when its beginning was seen. */
-  #restEndOf(record: SplitRecord, known: IndexedSplit | undefined): number {
-    const rest = restOf(record);
-    if (rest === null) return 0;
-    if (known?.epoch === record.epoch && known.restEndsAtMs > 0) return known.restEndsAtMs;
-    const leaseGoneAtMs = known?.leaseGoneAtMs ?? null;
-    const nowMs = this.#clock.nowMs();
-    return restEndsAtMs(rest, { leaseGoneAtMs, nowMs, wallMs: this.#clock.wallMs() });
-  }
-
   #drop(id: SplitId): void {
-    if (this.#splits.get(id)?.status === 'completed') this.completedCount -= 1;
     this.#splits.delete(id);
-    this.#resting.remove(id);
-    this.#suspects.delete(id);
-    this.#failing.delete(id);
-    this.#refusedForGood.delete(id);
     this.#owned.delete(id);
     this.#idle.remove(id);
     this.#quarantined.delete(id);
   }
 
-  #sort(split: IndexedSplit): void {
-    const { id, status, owner, weight, restEndsAtMs: endsAtMs } = split;
+  #sort({ id, status, owner, weight }: IndexedSplit): void {
     const isRunnable = status === 'runnable';
     if (isRunnable && owner !== null) this.#owned.add(id);
     else this.#owned.delete(id);
-    const isFree = isRunnable && owner === null;
-    const rests = isFree && endsAtMs > this.#clock.nowMs();
-    const waitsForTrial = isFree && !rests && isSuspect(split.suspicion);
-    if (waitsForTrial) this.#suspects.add(id);
-    else this.#suspects.delete(id);
-    if (rests) this.#resting.put(id, endsAtMs);
-    else this.#resting.remove(id);
-    if (isRunnable && split.failing !== null) this.#failing.add(id);
-    else this.#failing.delete(id);
-    if (isFree && !rests && !waitsForTrial) this.#idle.put(id, weight, this.rankOf(split));
+    if (isRunnable && owner === null) this.#idle.put(id, weight);
     else this.#idle.remove(id);
-    if (isFree && split.isRefusedForGood) this.#refusedForGood.add(id);
-    else this.#refusedForGood.delete(id);
     if (status === 'quarantined') this.#quarantined.add(id);
     else this.#quarantined.delete(id);
   }

@@ -1,56 +1,35 @@
 /**
  * Keeps the leader's index of splits right: reads records again after each lease delete and each third of a lease (R24),
- * and sets aside what has failed or died too often (T12, R28).
+ * and sets aside what has died too often (T12, R28).
  */
 import type { SplitId } from '../../base/ids.ts';
-import {
-  isCondemned,
-  isOwnerGone,
-  isSuspect,
-  suspicionAfterDeath,
-} from '../../protocol/faults/suspicion.ts';
-import {
-  condemnedRecord,
-  parkedRecordFor,
-  setAsideRecord,
-  type SetAsideRule,
-} from '../../protocol/tenancy-records.ts';
+import { isLost } from '../../protocol/attempts.ts';
+import { expiredToQuarantine, parkedRecordFor } from '../../protocol/tenancy-records.ts';
 import { setAsideTxn } from '../../protocol/transactions.ts';
 import { KEY_PREFIXES, parseKey } from '../../records/keys.ts';
 import { parkedCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
 import type { Change, Entry } from '../../store/port.ts';
-import { sayQuarantined } from '../link/quarantine-line.ts';
 import type { Core } from '../link/core.ts';
 import type { Peers } from '../membership/peers.ts';
-import type { FailureWatch } from './failure-watch.ts';
 import type { IndexedSplit } from './split-index.ts';
 import type { Term } from './term.ts';
 
 const READ_SPLITS_MAX = 100;
 
-/** What a reader works for. */
-export interface ReaderParts {
-  readonly term: Term;
-  readonly peers: Peers;
-  readonly failures: FailureWatch;
-}
-
 export class SplitReader {
   readonly #core: Core;
   readonly #term: Term;
   readonly #peers: Peers;
-  readonly #failures: FailureWatch;
   readonly #moved: () => void;
   readonly #due = new Set<SplitId>();
   readonly #quarantining = new Set<SplitId>();
   /** Nothing is read again before everything was read once. */
   #phase: 'loading' | 'idle' | 'reading' = 'loading';
 
-  constructor(core: Core, { term, peers, failures }: ReaderParts, moved: () => void) {
+  constructor(core: Core, term: Term, peers: Peers, moved: () => void) {
     this.#core = core;
     this.#term = term;
     this.#peers = peers;
-    this.#failures = failures;
     this.#moved = moved;
   }
 
@@ -70,7 +49,6 @@ export class SplitReader {
     for (const split of term.index.owned()) {
       if (!leases.has(split.id)) this.#due.add(split.id);
     }
-    for (const split of term.index.refusedForGood()) this.#due.add(split);
     this.#read();
   }
 
@@ -84,12 +62,7 @@ export class SplitReader {
     const readUnleased = (split: SplitId): void => {
       if (!view.leases.has(split)) this.readSoon(split);
     };
-    for (const split of index.owned()) {
-      readUnleased(split.id);
-      // What was claimed as a suspect may have shown progress since, and nobody follows commits (R48).
-      if (view.leases.has(split.id) && isSuspect(split.suspicion)) this.readSoon(split.id);
-    }
-    for (const split of index.refusedForGood()) this.readSoon(split);
+    for (const split of index.owned()) readUnleased(split.id);
     for (const assignment of view.assignments.values()) {
       for (const split of assignment.record.splits) {
         if (index.get(split)?.status === 'runnable') readUnleased(split);
@@ -159,14 +132,8 @@ export class SplitReader {
       }
       return;
     }
-    const before = this.#term.index.get(split);
     const record = this.#take(split, entry);
-    if (record === null) return;
-    const verdict = this.#failures.read(split, record, before);
-    if (verdict !== null) {
-      const next = setAsideRecord(record, verdict.reason);
-      this.#setAside(split, next, verdict.rule, entry);
-    } else this.#condemnIfDue(split, record, entry);
+    if (record !== null) this.#quarantineIfDue(split, record, entry);
   }
 
   #take(split: SplitId, entry: Entry): SplitRecord | null {
@@ -183,57 +150,52 @@ export class SplitReader {
     return decoded.record;
   }
 
-  /** It died on trial once too often: nobody claims it, the leader sets it aside (T12). */
-  #condemnIfDue(split: SplitId, record: SplitRecord, entry: Entry): void {
-    const { view, config } = this.#core;
-    if (record.owner === null) return;
+  /** The owner died, and one more attempt would be too many: nobody claims it, the leader sets it aside (T12). */
+  #quarantineIfDue(split: SplitId, record: SplitRecord, entry: Entry): void {
+    const { view, keys } = this.#core;
+    if (record.owner === null || this.#quarantining.has(split)) return;
     if (view.leases.has(split) || view.unreadableLeases.has(split)) return;
-    const suspicion = suspicionAfterDeath(record, config.leaseDurationMs);
-    if (!isCondemned(suspicion) || this.#peers.isAway(record.owner)) return;
-    // A live process that lost its session is away for a moment; it takes its split back for free (R48).
+    // A live process that lost its session is away for a moment; it takes its split back for free (R31).
     const leaseGoneAtMs = this.#term.index.get(split)?.leaseGoneAtMs ?? null;
-    if (!isOwnerGoneNow(this.#core, this.#peers, { ...record, leaseGoneAtMs })) return;
-    this.#setAside(split, condemnedRecord(record, suspicion), 'deaths', entry);
-  }
-
-  #setAside(split: SplitId, next: SplitRecord, rule: SetAsideRule, entry: Entry): void {
-    const { keys } = this.#core;
-    if (this.#quarantining.has(split)) return;
+    const isAway = this.#peers.isAway(record.owner);
+    if (isAway || !isLostNow(this.#core, this.#peers, { ...record, leaseGoneAtMs })) return;
     this.#quarantining.add(split);
+    const next = expiredToQuarantine(record);
     const stamp = this.#core.stamp();
-    const written = this.#term.write('quarantine', () => {
-      const values = {
-        split: splitCodec.encode(next, stamp),
-        parked: parkedCodec.encode(parkedRecordFor(next, rule), stamp),
-      };
-      return setAsideTxn(keys, split, values, entry.modRevision);
-    });
-    this.#core.mailbox.hear(written, (answer) => {
-      this.#quarantining.delete(split);
-      if (this.#term.isOver) return;
-      if (answer.kind === 'committed') {
-        this.#term.index.set(split, next, answer.revision);
-        sayQuarantined(this.#core, split, next, rule);
-        this.#moved();
-      }
-      // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.
-    });
+    void this.#term
+      .write('quarantine', () => {
+        const values = {
+          split: splitCodec.encode(next, stamp),
+          parked: parkedCodec.encode(parkedRecordFor(next), stamp),
+        };
+        return setAsideTxn(keys, split, values, entry.modRevision);
+      })
+      .then((answer) => {
+        this.#quarantining.delete(split);
+        if (this.#term.isOver) return;
+        if (answer.kind === 'committed') {
+          this.#term.index.set(split, next, answer.revision);
+          this.#core.log.warn('split.quarantined', 'set a split aside', { split });
+          this.#moved();
+        }
+        // A conflict is looked at again with the next tick: at once, it would go round for as long as a lease is unheard of.
+      });
   }
 }
 
-/** Whether the owner of a split without a lease is to be taken for dead, as this leader sees it (R28, R48). */
-export function isOwnerGoneNow(
+/** Whether nobody can take a split any more, as this leader sees it (R28). */
+export function isLostNow(
   { view, clock, config }: Core,
   peers: Peers,
-  split: Pick<IndexedSplit, 'status' | 'owner' | 'nonce' | 'leaseGoneAtMs'>,
+  split: Pick<IndexedSplit, 'status' | 'owner' | 'nonce' | 'attempts' | 'leaseGoneAtMs'>,
 ): boolean {
   const presence = split.owner === null ? undefined : view.presences.get(split.owner);
   const announcedAtMs = split.owner === null ? -Infinity : peers.announcedAtMs(split.owner);
   // Watches of leases and of presences may come apart: who is still announced may be gone as well.
   const sinceMs = Math.max(announcedAtMs, split.leaseGoneAtMs ?? -Infinity);
-  return isOwnerGone(
+  return isLost(
     split,
     { announcedNonce: presence?.record.nonce ?? null, waitedForMs: clock.nowMs() - sinceMs },
-    config.leaseDurationMs,
+    config,
   );
 }

@@ -31,7 +31,7 @@ export class Term {
   readonly startedAtMs: number;
   /** The same array for all writes of the term: they travel together. */
   readonly guard: readonly Compare[];
-  readonly index: SplitIndex;
+  readonly index = new SplitIndex();
   readonly abort = new AbortController();
   readonly #core: Core;
   readonly #session: SessionKeeper;
@@ -47,7 +47,6 @@ export class Term {
     this.createRevision = elected.createRevision;
     this.startedAtMs = core.clock.nowMs();
     this.guard = leadsCompares(core.keys, elected);
-    this.index = new SplitIndex(core.clock, core.config.leaseDurationMs);
   }
 
   get isOver(): boolean {
@@ -128,8 +127,7 @@ export class Term {
   /** Does a work of several answers, and hands its result on as a message; neither once the term is over. */
   run<T>(work: () => Promise<T>, done: (result: T) => void): void {
     const { mailbox, bug } = this.#core;
-    mailbox.hear(
-      work(),
+    work().then(
       (result) => {
         mailbox.post(() => {
           if (!this.isOver) done(result);

@@ -255,8 +255,7 @@ export class Batcher {
     this.stats.items += lane.batch.length;
     const sent = lane.batch;
     const guard = sent[0]!.item.guard;
-    this.#mailbox.hear(
-      this.#gate.transact({ guard, txns: sent.map(({ txn }) => txn) }),
+    this.#gate.transact({ guard, txns: sent.map(({ txn }) => txn) }).then(
       (outcome) => {
         this.#mailbox.postQuietly(() => {
           this.#onAnswer(lane, sent, outcome);

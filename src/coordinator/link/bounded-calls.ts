@@ -2,8 +2,7 @@
  * Calls to the store, each bounded in time on the worker's clock; none is made after the worker has stopped, and whatever is
  * still unanswered then is given up (R17).
  */
-import type { Clock } from '../../base/clock.ts';
-import { blockedText, type Deadline, setDeadline } from '../../base/deadline.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 
 /** What a call is, for who counts what fails. */
@@ -34,7 +33,7 @@ export interface OutcomeListener {
 /** A call that nobody has answered. */
 interface Wait {
   readonly reject: (error: LeaseholdError) => void;
-  deadline: Deadline | undefined;
+  timer: Timer | undefined;
 }
 
 export class BoundedCalls {
@@ -67,20 +66,18 @@ export class BoundedCalls {
         if (call.path !== null) this.#outcomes?.failed(call.path(), error);
         reject(error);
       };
-      const wait: Wait = { reject, deadline: undefined };
-      wait.deadline = setDeadline(this.#clock, timeoutMs, (lateMs) => {
-        fail(unanswered(call, lateMs));
-      });
+      const wait: Wait = { reject, timer: undefined };
+      wait.timer = this.#clock.setTimeout(() => {
+        fail(unanswered(call));
+      }, timeoutMs);
       this.#waits.add(wait);
-      const answered = (value: T): void => {
+      send({ timeoutMs }).then((value) => {
         if (!this.#end(wait)) return;
         if (this.#outcomes?.isQuiet === false && call.path !== null) {
           this.#outcomes.worked(call.path());
         }
         resolve(value);
-      };
-      // What hearing it throws is the answer: whoever asked knows that for a bug.
-      send({ timeoutMs }).then(answered, fail).catch(reject);
+      }, fail);
     });
   }
 
@@ -93,7 +90,7 @@ export class BoundedCalls {
   /** Ends a wait; false when it had ended: what comes then is ignored. */
   #end(wait: Wait): boolean {
     if (!this.#waits.delete(wait)) return false;
-    wait.deadline?.end();
+    if (wait.timer !== undefined) this.#clock.clearTimeout(wait.timer);
     return true;
   }
 }
@@ -102,8 +99,8 @@ function stopped(): LeaseholdError {
   return new LeaseholdError('E_STOPPED', 'the worker has stopped; the store is asked nothing more');
 }
 
-function unanswered({ kind, name, timeoutMs }: Call, lateMs: number): LeaseholdError {
-  const code = kind === 'write' ? 'E_OUTCOME_UNKNOWN' : 'E_STORE_UNREACHABLE';
-  const message = `${name} was not answered within ${timeoutMs} ms${blockedText(lateMs)}`;
-  return new LeaseholdError(code, message);
+function unanswered({ kind, name, timeoutMs }: Call): LeaseholdError {
+  return kind === 'write'
+    ? new LeaseholdError('E_OUTCOME_UNKNOWN', `${name} was not answered within ${timeoutMs} ms`)
+    : new LeaseholdError('E_STORE_UNREACHABLE', `${name} was not answered within ${timeoutMs} ms`);
 }

@@ -7,7 +7,7 @@
 import type { Revision } from '../../base/decimals.ts';
 import type { InstanceId, SessionId, SplitId } from '../../base/ids.ts';
 import type { Codec, RecordBase, Stamp } from '../../records/codec.ts';
-import { isEphemeralKey, type JobKeys, type KeyName, parseKey } from '../../records/keys.ts';
+import { type JobKeys, type KeyName, parseKey } from '../../records/keys.ts';
 import {
   type AssignmentRecord,
   assignmentCodec,
@@ -94,7 +94,6 @@ export class FleetView {
     if (!this.known.apply(change)) return;
     const name = parseKey(this.keys, change.key);
     this.#update(name, change);
-    this.#sayIfDurable(change);
     this.#listener.changed(name, change);
   }
 
@@ -182,14 +181,6 @@ export class FleetView {
           this.#warnings.warn(change.key, 'is not a key of this job; it is left alone');
         return;
     }
-  }
-
-  /** What should go with a process, and will not, makes others wait for ever: somebody put it back by hand (R42). */
-  #sayIfDurable({ key, entry }: Change): void {
-    if (entry?.session !== null || !isEphemeralKey(this.keys, key)) return;
-    const rule =
-      'hangs on no session, and so never ends by itself: delete it, unless its process runs';
-    this.#warnings.warn(key, rule);
   }
 
   #updatePlan(entry: Entry | null): void {

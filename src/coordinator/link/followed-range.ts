@@ -145,8 +145,7 @@ export class FollowedRange {
     const reading = {};
     this.#reading = reading;
     const isCurrent = (): boolean => this.#reading === reading;
-    mailbox.hear(
-      work(),
+    work().then(
       (answer) => {
         mailbox.post(() => {
           if (isCurrent()) done(answer);

@@ -9,11 +9,20 @@ import { linkMachine } from '../../../machines/link/link.machine.ts';
 import type { Clock } from '../../base/clock.ts';
 import { type ErrorCode, isLeaseholdError, type LeaseholdError } from '../../base/errors.ts';
 import type { InstanceId } from '../../base/ids.ts';
-import type { FailingCalls } from '../api/status.ts';
 import type { ChartHost, RunningChart } from '../loop/chart-host.ts';
 import type { Mailbox } from '../loop/mailbox.ts';
 import type { WorkerLog } from '../loop/worker-log.ts';
 import type { CallPath, OutcomeListener } from './bounded-calls.ts';
+
+/** One kind of call that fails now. */
+export interface FailingCalls {
+  /** The call and what it is about: `read leases/`. */
+  readonly call: string;
+  /** How long it has failed, in milliseconds. */
+  readonly forMs: number;
+  readonly code: ErrorCode;
+  readonly message: string;
+}
 
 export interface LinkPorts {
   readonly clock: Clock;
@@ -202,8 +211,8 @@ export class LinkHealth implements OutcomeListener {
   }
 }
 
-/** Losing a race or an ended session says nothing about the way to the store; that it is full is said like any failure (R46). */
+/** Losing a race, a full store or an ended session says nothing about the way to the store. */
 function isOfTheLink({ kind, code }: LeaseholdError): boolean {
-  if (code === 'E_STOPPED') return false;
+  if (code === 'E_STORE_FULL' || code === 'E_STOPPED') return false;
   return kind === 'unavailable' || kind === 'indeterminate' || kind === 'fatal';
 }

@@ -13,8 +13,7 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
   const failed = (error: unknown): void => {
     if (!isLeaseholdError(error)) core.bug(error);
   };
-  const look = gate.readKeys(keys, { keysOnly: true, patienceMs: gate.patienceMs });
-  const looked = ({ entries, revision }: Awaited<typeof look>): void => {
+  gate.readKeys(keys, { keysOnly: true }).then(({ entries, revision }) => {
     mailbox.post(() => {
       const news: Key[] = [];
       for (const key of keys) {
@@ -25,19 +24,15 @@ export function lookAgain(core: Core, keys: readonly Key[]): void {
       }
       if (news.length > 0) takeIn(core, news, failed);
     });
-  };
-  mailbox.hear(look, looked, failed);
+  }, failed);
 }
 
 function takeIn(core: Core, keys: readonly Key[], failed: (error: unknown) => void): void {
-  const { gate, mailbox, view } = core;
-  const read = gate.readKeys(keys);
-  const took = ({ entries }: Awaited<typeof read>): void => {
-    mailbox.post(() => {
+  core.gate.readKeys(keys).then(({ entries }) => {
+    core.mailbox.post(() => {
       for (const entry of entries.values()) {
-        view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
+        core.view.apply({ key: entry.key, modRevision: entry.modRevision, entry });
       }
     });
-  };
-  mailbox.hear(read, took, failed);
+  }, failed);
 }

@@ -10,88 +10,6 @@ import type { SessionId } from '../../base/ids.ts';
 import type { Entry, Key, Txn, TxnOutcome, Write } from '../../store/port.ts';
 import type { StoreGate } from './store-gate.ts';
 
-/** The end of a probe: two calls more, which may run beside what follows. Nothing may be owned before it is over. */
-export type RestOfProbe = () => Promise<void>;
-
-/** A probe that runs, or has passed. */
-interface Probing {
-  readonly passed: Promise<unknown>;
-  /** Done once for all. */
-  readonly rest: RestOfProbe;
-}
-
-/** Which store a probe tries: the client, and the prefix, with which the rights of its user may end. */
-export interface Probed {
-  readonly client: object;
-  readonly prefix: string;
-}
-
-const probings = new WeakMap<object, Map<string, Probing>>();
-
-/**
- * One probe for all workers of this process that share a client: it tries the store, not the job. Whoever comes second waits
- * for the first, and probes by itself if that fails or its worker stops.
- */
-export async function sharedProbe(
-  probed: Probed,
-  probe: () => Promise<RestOfProbe>,
-): Promise<RestOfProbe> {
-  const known = knownProbings(probed.client);
-  for (;;) {
-    const other = known.get(probed.prefix);
-    if (other === undefined) return ownProbe(known, probed.prefix, probe);
-    if (await succeeds(other.passed)) {
-      return async () => {
-        if (await succeeds(other.rest())) return;
-        const rest = await sharedProbe(probed, probe);
-        await rest();
-      };
-    }
-  }
-}
-
-function knownProbings(client: object): Map<string, Probing> {
-  const known = probings.get(client) ?? new Map<string, Probing>();
-  probings.set(client, known);
-  return known;
-}
-
-async function ownProbe(
-  known: Map<string, Probing>,
-  prefix: string,
-  probe: () => Promise<RestOfProbe>,
-): Promise<RestOfProbe> {
-  const forgetting = async <T>(step: Promise<T>): Promise<T> => {
-    try {
-      return await step;
-    } catch (error) {
-      if (known.get(prefix) === probing) known.delete(prefix);
-      throw error;
-    }
-  };
-  const passed = probe();
-  let end: Promise<void> | undefined;
-  const rest: RestOfProbe = () => {
-    end ??= forgetting(passed.then((last) => last())).catch((error: unknown) => {
-      // Its own worker may try it again.
-      end = undefined;
-      throw error;
-    });
-    return end;
-  };
-  const probing: Probing = { passed, rest };
-  known.set(prefix, probing);
-  await forgetting(passed);
-  return rest;
-}
-
-function succeeds(step: Promise<unknown>): Promise<boolean> {
-  return step.then(
-    () => true,
-    () => false,
-  );
-}
-
 /** What a probe works with. */
 export interface ProbeOptions {
   /** A key that nobody else writes, by a suffix. */
@@ -165,13 +83,14 @@ const TRIALS: readonly Trial[] = [
 /**
  * Probes the store through `gate`, in four calls.
  *
- * @returns The rest: the session is ended, and must take its keys along.
+ * @returns The rest of the probe, two calls more: the session is ended, and must take its keys along. It may run beside what
+ *   follows, but nothing may be owned before it is over.
  * @throws LeaseholdError `E_STORE_UNSUPPORTED` naming the broken rule; what the store rejects with as it comes.
  */
 export async function probeStore(
   gate: StoreGate,
   { keyOf, session, ttlMs }: ProbeOptions,
-): Promise<RestOfProbe> {
+): Promise<() => Promise<void>> {
   const keys = TRIALS.map(({ suffix }) => keyOf(suffix));
   await gate.openSession(session, ttlMs);
   // A process that was stopped for longer than the session lives finds nothing, and the store has not lied.

@@ -18,7 +18,7 @@ const TRIES = 3;
 
 /** Finds what is not known of `range`; everything in it was known at `since`. */
 export async function findDifferences(
-  gate: Pick<StoreGate, 'readEach' | 'readKeys' | 'patienceMs'>,
+  gate: Pick<StoreGate, 'readEach' | 'readKeys'>,
   known: KnownKeys,
   range: Range,
   since: Revision,
@@ -41,14 +41,13 @@ export async function findDifferences(
 }
 
 async function listKeys(
-  gate: Pick<StoreGate, 'readEach' | 'patienceMs'>,
+  gate: Pick<StoreGate, 'readEach'>,
   range: Range,
   minModRevision?: Revision,
 ): Promise<{ entries: Entry[]; count: number; revision: Revision }> {
   const entries: Entry[] = [];
   const options = {
     keysOnly: true,
-    patienceMs: gate.patienceMs,
     ...(minModRevision === undefined ? {} : { minModRevision }),
     restarted: () => void entries.splice(0),
   };

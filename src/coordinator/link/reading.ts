@@ -34,8 +34,7 @@ function attempt<T>(
     if (reading.isWanted()) act();
     else reading.dropped?.();
   };
-  loop.mailbox.hear(
-    reading.read(),
+  reading.read().then(
     (answer) => {
       loop.mailbox.post(() => {
         ifWanted(() => {

@@ -202,9 +202,8 @@ export class SessionKeeper {
 
   #ask(asked: Held & { kind: 'asked' }): void {
     this.#held = asked;
-    const { gate, mailbox } = this.#ports;
-    mailbox.hear(
-      gate.openSession(asked.id, this.#ttlMs),
+    const { gate } = this.#ports;
+    gate.openSession(asked.id, this.#ttlMs).then(
       (grant) => {
         this.#hear(asked, () => {
           this.#granted(asked, grant.ttlMs);
@@ -251,9 +250,7 @@ export class SessionKeeper {
     if (held.kind !== 'open' || !this.isValid()) return;
     const sentAtMs = this.#nowMs;
     this.#noteStall(held);
-    const { gate, mailbox } = this.#ports;
-    mailbox.hear(
-      gate.keepAlive(held.id, this.#ttlMs / 4),
+    this.#ports.gate.keepAlive(held.id, this.#ttlMs / 4).then(
       (grant) => {
         this.#hear(held, () => {
           held.deadlineMs = Math.max(held.deadlineMs, sentAtMs + this.#lifeMs(grant.ttlMs));
@@ -296,7 +293,7 @@ export class SessionKeeper {
     // Unanswered: the session ends by its time to live (R17).
     const closed = this.#ports.gate.closeSession(held.id).catch(() => undefined);
     this.#closings.add(closed);
-    this.#ports.mailbox.hear(closed, () => {
+    void closed.then(() => {
       this.#closings.delete(closed);
       this.#ports.mailbox.post(() => {
         this.#chart.send({ type: 'closing.answered' });
@@ -337,14 +334,13 @@ export class SessionKeeper {
   }
 
   #revoke(id: SessionId, tryNumber: number): void {
-    const failed = (error: unknown): void => {
+    this.#ports.gate.closeSession(id).catch((error: unknown) => {
       const isOver = isLeaseholdError(error) && error.code === 'E_STOPPED';
       if (isOver || tryNumber >= REVOKE_TRIES_MAX) return;
       this.#ports.clock.setTimeout(() => {
         this.#revoke(id, tryNumber + 1);
       }, RETRY_MS);
-    };
-    this.#ports.mailbox.hear(this.#ports.gate.closeSession(id), () => undefined, failed);
+    });
   }
 
   /** What concerns something that is held no longer is nobody's business. */

@@ -52,9 +52,6 @@ export interface PageHooks {
   readonly take: (entries: readonly Entry[]) => void | Promise<void>;
 }
 
-/** The wait is a small part of the time that a call may take. */
-const PATIENT_PARTS = 8;
-
 export class StoreGate {
   readonly #store: Store;
   readonly #options: GateOptions;
@@ -83,16 +80,6 @@ export class StoreGate {
   /** Tells `outcomes` of every call from now on. */
   tell(outcomes: OutcomeListener): void {
     this.#calls.tell(outcomes);
-  }
-
-  /** The client of the store: the same object for workers that share one. */
-  get client(): object {
-    return this.#store;
-  }
-
-  /** How long a check may wait, so that those of all workers that share a client travel together. */
-  get patienceMs(): number {
-    return this.#options.opTimeoutMs / PATIENT_PARTS;
   }
 
   /** Calls that nobody has answered. */

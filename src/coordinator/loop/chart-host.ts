@@ -12,7 +12,8 @@ import {
   type EventFromLogic,
   type InputFrom,
 } from 'xstate';
-import type { ChartName, Tag } from '../../../machines/chart.ts';
+import type { ChartName } from '../../../machines/charts.ts';
+import type { Tag } from '../../../machines/chart.ts';
 import type { Clock } from '../../base/clock.ts';
 import type { Transition } from '../api/transition.ts';
 

@@ -1,40 +1,43 @@
 /**
- * Hands events to whoever embeds the worker: to listeners at once, and to streams, which may be read later.
+ * Hands events to whoever embeds the worker.
  *
- * What a listener throws stops neither a chart in the middle of its step nor the process.
+ * One listener takes ownership events at once (the driver); streams may be opened beside it. A stream keeps every
+ * ownership event, which are bounded by the splits held, and at most `INFORMATIONAL_MAX` others: more are dropped and
+ * counted.
  */
 import type { CoordinationEvent } from '../api/api.ts';
 import type { EventListener, EventStream } from '../api/events.ts';
-import { callOut } from './call-out.ts';
-import { QueuedStream } from './event-stream.ts';
+
+const INFORMATIONAL_MAX = 1_000;
+
+const OWNERSHIP = new Set<CoordinationEvent['type']>([
+  'gained',
+  'revokeRequested',
+  'revokeCancelled',
+  'lost',
+  'verdict',
+]);
 
 export class EventSink {
   readonly #listeners = new Set<EventListener>();
-  readonly #streams = new Set<QueuedStream>();
-  readonly #threw: (error: unknown) => void;
+  readonly #streams = new Set<Stream>();
   #isClosed = false;
-  /** How often a listener has thrown. */
-  errors = 0;
-
-  /** @param threw  Told of what a listener threw, or rejected with. */
-  constructor(threw: (error: unknown) => void) {
-    this.#threw = threw;
-  }
 
   emit(event: CoordinationEvent): void {
     for (const listener of this.#listeners) {
-      callOut(
-        () => listener(event),
-        (error) => {
-          this.errors += 1;
-          this.#threw(error);
-        },
-      );
+      try {
+        listener(event);
+      } catch (error) {
+        // A listener's bug must not stop a chart in the middle of its step; it crashes the process right after.
+        queueMicrotask(() => {
+          throw error;
+        });
+      }
     }
     for (const stream of this.#streams) stream.push(event);
   }
 
-  /** Calls `listener` for each event, while it is handled. Returns how to stop. */
+  /** Calls `listener` for each event, while it is handled; it must not throw. Returns how to stop. */
   listen(listener: EventListener): () => void {
     this.#listeners.add(listener);
     return () => {
@@ -43,7 +46,7 @@ export class EventSink {
   }
 
   stream(): EventStream {
-    const stream = new QueuedStream(() => {
+    const stream = new Stream(() => {
       this.#streams.delete(stream);
     });
     if (this.#isClosed) stream.end();
@@ -55,5 +58,68 @@ export class EventSink {
     this.#isClosed = true;
     for (const stream of [...this.#streams]) stream.end();
     this.#listeners.clear();
+  }
+}
+
+class Stream implements EventStream {
+  readonly #queue: CoordinationEvent[] = [];
+  readonly #onEnd: () => void;
+  #informational = 0;
+  #reader: ((result: IteratorResult<CoordinationEvent>) => void) | undefined;
+  #hasEnded = false;
+  dropped = 0;
+
+  constructor(onEnd: () => void) {
+    this.#onEnd = onEnd;
+  }
+
+  push(event: CoordinationEvent): void {
+    if (this.#hasEnded) return;
+    const reader = this.#reader;
+    if (reader !== undefined) {
+      this.#reader = undefined;
+      reader({ done: false, value: event });
+      return;
+    }
+    if (!OWNERSHIP.has(event.type)) {
+      if (this.#informational >= INFORMATIONAL_MAX) {
+        this.dropped += 1;
+        return;
+      }
+      this.#informational += 1;
+    }
+    this.#queue.push(event);
+  }
+
+  end(): void {
+    if (this.#hasEnded) return;
+    this.#hasEnded = true;
+    this.#onEnd();
+    this.#reader?.({ done: true, value: undefined });
+    this.#reader = undefined;
+  }
+
+  next(): Promise<IteratorResult<CoordinationEvent>> {
+    const event = this.#queue.shift();
+    if (event !== undefined) {
+      if (!OWNERSHIP.has(event.type)) this.#informational -= 1;
+      return Promise.resolve({ done: false, value: event });
+    }
+    if (this.#hasEnded) return Promise.resolve({ done: true, value: undefined });
+    return new Promise((resolve) => {
+      // A second reader takes the place of the first, which ends.
+      this.#reader?.({ done: true, value: undefined });
+      this.#reader = resolve;
+    });
+  }
+
+  return(): Promise<IteratorResult<CoordinationEvent>> {
+    this.#queue.length = 0;
+    this.end();
+    return Promise.resolve({ done: true, value: undefined });
+  }
+
+  [Symbol.asyncIterator](): this {
+    return this;
   }
 }

@@ -69,18 +69,6 @@ export class Mailbox {
     });
   }
 
-  /**
-   * The one way to listen to a promise inside a worker: hands its outcome over when it is there, not as a message. What `then` or
-   * `failed` throws is a bug with a name, and so is a rejection that has no `failed`.
-   */
-  hear<T>(
-    promise: Promise<T>,
-    then: (value: T) => void,
-    failed: (error: unknown) => void = this.#crash,
-  ): void {
-    promise.then(then, failed).catch(this.#crash);
-  }
-
   /** Drops everything: nothing is handled and nothing decided from here on. */
   close(): void {
     this.#isClosed = true;

@@ -2,10 +2,10 @@
  * The workers of the job as this one sees them, itself included: one chart each, kept by every worker so that a new leader
  * knows who is missing and since when, and treats its own splits like those of all (R26, R28).
  */
-import type { PeerContext, PeerEvent } from '../../../machines/peer/peer.events.ts';
+import type { PeerEvent } from '../../../machines/peer/peer.events.ts';
 import { peerMachine } from '../../../machines/peer/peer.machine.ts';
 import { compareDecimals } from '../../base/decimals.ts';
-import type { InstanceId, Nonce } from '../../base/ids.ts';
+import type { InstanceId } from '../../base/ids.ts';
 import type { PresenceRecord } from '../../records/records.ts';
 import type { Core } from '../link/core.ts';
 import type { Seen } from '../link/fleet-view.ts';
@@ -23,10 +23,8 @@ const GONE_MAX = 1_000;
 export class Peers {
   readonly #core: Core;
   readonly #machine: typeof peerMachine;
-  readonly #charts = new Map<InstanceId, RunningChart<PeerEvent, PeerContext>>();
+  readonly #charts = new Map<InstanceId, RunningChart<PeerEvent>>();
   readonly #announcedAtMs = new Map<InstanceId, number>();
-  /** Since when each process has been seen alive. */
-  readonly #aliveSince = new Map<InstanceId, { readonly nonce: Nonce; readonly ms: number }>();
 
   constructor(core: Core, membershipMoved: () => void) {
     this.#core = core;
@@ -43,37 +41,21 @@ export class Peers {
   changed(instance: InstanceId): void {
     const presence = this.#core.view.presences.get(instance);
     if (presence === undefined) {
-      this.#aliveSince.delete(instance);
-      this.#vanished(instance);
+      const delayMs = this.#core.config.rebalanceDelayMs;
+      this.#charts.get(instance)?.send({ type: 'peer.vanished', delayMs });
       return;
     }
     const isNew = !this.#charts.has(instance);
     const chart = this.#chartOf(instance);
     const before = chart.state;
     chart.send({ type: presence.record.parting ? 'peer.parting' : 'peer.announced' });
-    const nowMs = this.#core.clock.nowMs();
-    this.#announcedAtMs.set(instance, nowMs);
-    const { nonce } = presence.record;
-    if (this.#aliveSince.get(instance)?.nonce !== nonce) {
-      this.#aliveSince.set(instance, { nonce, ms: nowMs });
-    }
+    this.#announcedAtMs.set(instance, this.#core.clock.nowMs());
     if (instance === this.#core.me) return;
     if (isNew && this.#core.view.presences.has(this.#core.me)) {
       this.#core.log.info('peer.joined', 'another worker is there', { instance });
     } else if (before === 'present' && chart.state === 'gone') {
       this.#core.log.info('peer.left', 'another worker is leaving', { instance });
     }
-  }
-
-  #vanished(instance: InstanceId): void {
-    const { config, log, me } = this.#core;
-    const delayMs = config.rebalanceDelayMs;
-    const chart = this.#charts.get(instance);
-    const wasPresent = chart?.state === 'present';
-    chart?.send({ type: 'peer.vanished', delayMs });
-    if (!wasPresent || instance === me) return;
-    const text = `another worker is gone without a goodbye; its splits wait for it for ${delayMs} ms`;
-    log.warn('peer.vanished', text, { instance, delayMs });
   }
 
   /** An owner that was never seen, but had not been given up by an earlier leader: what is left of its delay runs (R26). */
@@ -93,14 +75,6 @@ export class Peers {
     return [...this.#charts]
       .filter(([, chart]) => chart.isIn('withheld'))
       .map(([instance, chart]) => ({ instance, awayForMs: nowMs - chart.sinceMs }));
-  }
-
-  /** When the first of them is given up, by the monotonic clock; null when none is away. */
-  nextGivenUpMs(): number | null {
-    const dueMs = [...this.#charts.values()]
-      .filter((chart) => chart.isIn('withheld'))
-      .map((chart) => chart.sinceMs + chart.context.delayMs);
-    return dueMs.length === 0 ? null : Math.min(...dueMs);
   }
 
   /** True when nothing waits for a worker: it left, or never was. */
@@ -123,12 +97,6 @@ export class Peers {
     return this.#announcedAtMs.get(instance) ?? -Infinity;
   }
 
-  /** How long a process has been seen alive, without a gap. */
-  aliveForMs(instance: InstanceId): number {
-    const since = this.#aliveSince.get(instance);
-    return since === undefined ? 0 : this.#core.clock.nowMs() - since.ms;
-  }
-
   /** States of the others by instance, for status. */
   states(): { instance: string; state: string }[] {
     return [...this.#charts]
@@ -141,10 +109,9 @@ export class Peers {
     for (const chart of this.#charts.values()) chart.stop();
     this.#charts.clear();
     this.#announcedAtMs.clear();
-    this.#aliveSince.clear();
   }
 
-  #chartOf(instance: InstanceId): RunningChart<PeerEvent, PeerContext> {
+  #chartOf(instance: InstanceId): RunningChart<PeerEvent> {
     const known = this.#charts.get(instance);
     if (known !== undefined) return known;
     this.#forgetOldest();

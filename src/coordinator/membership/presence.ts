@@ -11,7 +11,7 @@ import type { PresenceRecord } from '../../records/records.ts';
 import type { Change } from '../../store/port.ts';
 import { LEASEHOLD_VERSION } from '../api/version.ts';
 import type { Core } from '../link/core.ts';
-import { probeStore, type RestOfProbe, sharedProbe } from '../link/probe.ts';
+import { probeStore } from '../link/probe.ts';
 import type { RunningChart } from '../loop/chart-host.ts';
 import { Announcement } from './announcement.ts';
 import { joinJob } from './join.ts';
@@ -22,8 +22,6 @@ export interface PresenceHooks {
   joined(): void;
   /** Splits this worker cannot take now (R27, R40). */
   refuses(): readonly SplitId[];
-  /** Other workers should plan rather than this one (R59). */
-  plannerFailed(): boolean;
   /** The chart moved; what depends on being present may go on. */
   moved(): void;
 }
@@ -39,7 +37,7 @@ export class Presence {
   /** The step on its way; what an older one answers is ignored. */
   #step: object | null = null;
   /** What is left to do of the probe beside joining. */
-  #restOfProbe: RestOfProbe = () => Promise.resolve();
+  #restOfProbe: () => Promise<void> = () => Promise.resolve();
   #failure = '';
 
   constructor(core: Core, hooks: PresenceHooks) {
@@ -161,13 +159,7 @@ export class Presence {
     );
   }
 
-  #probeOnce(): Promise<RestOfProbe> {
-    const { gate, keys, job } = this.#core;
-    const prefix = keys.root.slice(0, -`${job}/`.length);
-    return sharedProbe({ client: gate.client, prefix }, () => this.#probeAlone());
-  }
-
-  #probeAlone(): Promise<RestOfProbe> {
+  #probeOnce(): Promise<() => Promise<void>> {
     const { gate, keys, me, nonce, random, config } = this.#core;
     this.#probes += 1;
     const name = `${nonce}-${this.#probes}`;
@@ -214,8 +206,7 @@ export class Presence {
     const step = {};
     this.#step = step;
     const { mailbox } = this.#core;
-    mailbox.hear(
-      work(),
+    work().then(
       (value) => {
         mailbox.post(() => {
           if (this.#step === step) done(value);
@@ -261,7 +252,6 @@ export class Presence {
       maxInFlight: core.config.maxInFlight,
       parting: core.isLeaving(),
       refuses: this.#hooks.refuses(),
-      plannerFailed: this.#hooks.plannerFailed(),
       version: LEASEHOLD_VERSION,
       host: core.hostFacts,
     };

@@ -5,8 +5,7 @@
  * calls go elsewhere; a read is then tried there as well, and its first answer counts: what is slow may still arrive, and
  * a hung member does not eat all of the time.
  */
-import type { Clock } from '../../base/clock.ts';
-import { blockedText, type Deadline, setDeadline } from '../../base/deadline.ts';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { Cluster, Header } from './cluster.ts';
 import type { CallHeaders, Connection, Connections } from './connections.ts';
@@ -161,11 +160,11 @@ export class Caller {
       return await this.#bounded(sending, one, judge);
     } catch (thrown) {
       const { name } = call;
-      const { endpoint, name: place } = connection;
+      const { endpoint } = connection;
       const hasAnswered = this.#hasAnswered;
       // What waited for a token in vain was not sent.
       const kind = sending.isSent ? one.kind : 'read';
-      const failure = failureOf(thrown, { kind, name, endpoint, place, hasAnswered, wasFull });
+      const failure = failureOf(thrown, { kind, name, endpoint, hasAnswered, wasFull });
       const isSilent = thrown instanceof Unanswered && connection.heardMs <= sentMs;
       if (failure.isSuspect || isSilent) this.#connections.suspect(connection);
       if (isFull(thrown) && !wasFull) void this.#confirmFull(connection);
@@ -185,13 +184,13 @@ export class Caller {
     const startMs = this.#clock.nowMs();
     const look = (): void => {
       const leftMs = Math.max(startMs, connection.heardMs) + silenceMs - this.#clock.nowMs();
-      if (leftMs > 0) deadline = setDeadline(this.#clock, leftMs, look);
+      if (leftMs > 0) timer = this.#clock.setTimeout(look, leftMs);
       else onSilent();
     };
-    let deadline = setDeadline(this.#clock, silenceMs, look);
+    let timer = this.#clock.setTimeout(look, silenceMs);
     return {
       end: () => {
-        deadline.end();
+        this.#clock.clearTimeout(timer);
       },
     };
   }
@@ -205,18 +204,16 @@ export class Caller {
     return new Promise<Answer>((resolve, reject) => {
       const end = (): void => {
         this.#pending.delete(giveUp);
-        timeout.end();
+        this.#clock.clearTimeout(timer);
       };
-      const giveUp = (lateMs = 0): void => {
+      const giveUp = (): void => {
         end();
         sending.giveUp();
-        const why = this.#isClosed
-          ? 'before the store was closed'
-          : `within ${timeoutMs} ms${blockedText(lateMs)}`;
+        const why = this.#isClosed ? 'before the store was closed' : `within ${timeoutMs} ms`;
         const message = `${sending.name} was not answered ${why}`;
         reject(new Unanswered(sending.isSent ? kind : 'read', message));
       };
-      const timeout: Deadline = setDeadline(this.#clock, timeoutMs, giveUp);
+      const timer: Timer = this.#clock.setTimeout(giveUp, timeoutMs);
       this.#pending.add(giveUp);
       // For grpc-js and the server, on the wall clock as they want it: late enough to leave the last word to the timer.
       const deadline = this.#clock.wallMs() + timeoutMs + DEADLINE_SLACK_MS;
@@ -257,7 +254,7 @@ class Sending<Answer> {
 
   /** For messages. */
   get name(): string {
-    return `${this.#call.name} at ${this.#connection.name}`;
+    return `${this.#call.name} at ${this.#connection.endpoint}`;
   }
 
   start(connections: Connections, deadline: number): Promise<Answer> {

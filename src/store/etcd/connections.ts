@@ -6,13 +6,13 @@
  * few calls. Suspicion always leads to a new client, also of a lone endpoint: a TCP connection that never gets through its
  * first handshake is never given up by grpc-js, and credentials are fixed when a client is made.
  */
-import { Etcd3, type IOptions, noop } from './etcd3.ts';
+import { noop } from 'cockatiel';
+import { Etcd3, type IOptions } from 'etcd3';
 import type { Clock } from '../../base/clock.ts';
 import { ANSWER_BYTES_MAX } from '../port.ts';
-import { Certificates } from './options/certificates.ts';
+import { Certificates } from './certificates.ts';
 import { isShutDown, type RawChannel, seeingChannels } from './interceptor.ts';
-import type { EtcdProxy, EtcdStoreOptions } from './options/options.ts';
-import { nameThroughProxy } from './options/proxy.ts';
+import type { EtcdStoreOptions } from './options.ts';
 import { Tokens } from './tokens.ts';
 
 /** Of a call. */
@@ -35,14 +35,9 @@ const GRPC_OPTIONS = {
   'grpc.service_config_disable_resolution': 1,
 };
 
-/** Whether grpc-js looks for a proxy in the environment; it would for any endpoint, those of this host too. */
-const PROXY_OPTION = 'grpc.enable_http_proxy';
-
 /** A client of one endpoint; closed once it is given up and nothing uses it any more. */
 export class Connection {
   readonly endpoint: string;
-  /** For messages: the endpoint, and the proxy on the way there. */
-  readonly name: string;
   /** Takes answers of any size. */
   readonly client: Etcd3;
   readonly #options: IOptions;
@@ -54,18 +49,12 @@ export class Connection {
   readonly #channels = new Set<RawChannel>();
   #users = 0;
 
-  constructor(endpoint: string, options: Omit<IOptions, 'hosts'>, proxy: EtcdProxy = 'none') {
-    const usesProxy = proxy === 'environment';
+  constructor(endpoint: string, options: Omit<IOptions, 'hosts'>) {
     this.endpoint = endpoint;
-    this.name = usesProxy ? nameThroughProxy(endpoint) : endpoint;
     this.#options = {
       ...options,
       hosts: endpoint,
-      grpcOptions: {
-        ...GRPC_OPTIONS,
-        [PROXY_OPTION]: usesProxy ? 1 : 0,
-        ...seeingChannels((channel) => this.#note(channel)),
-      },
+      grpcOptions: { ...GRPC_OPTIONS, ...seeingChannels((channel) => this.#note(channel)) },
       faultHandling: { host: () => noop, global: noop },
     };
     this.client = new Etcd3(this.#options);
@@ -164,7 +153,6 @@ export class Connections {
       endpoint,
       // Typed as if an authority were needed; without one, those that Node knows are trusted.
       credentials === undefined ? {} : { credentials: credentials as EtcdCredentials },
-      this.#options.proxy,
     );
   }
 

@@ -20,7 +20,7 @@ import {
   GRPCOutOfRangeError,
   GRPCResourceExhastedError,
   GRPCUnauthenticatedError,
-} from './etcd3.ts';
+} from 'etcd3';
 import { type ErrorCode, isLeaseholdError, LeaseholdError, messageOf } from '../../base/errors.ts';
 import { isTokenRefused } from './interceptor.ts';
 
@@ -30,8 +30,6 @@ export interface FailedCall {
   /** For messages: `transact`. */
   readonly name: string;
   readonly endpoint: string;
-  /** For messages: the endpoint, and the proxy on the way there. */
-  readonly place: string;
   /** etcd has answered this store before, so that its options are right in principle. */
   readonly hasAnswered: boolean;
   /** When the call was sent, etcd was known to refuse writes for want of space. */
@@ -117,7 +115,7 @@ export function isLeaseUnknown(thrown: unknown): boolean {
 export function failureOf(thrown: unknown, call: FailedCall): Failure {
   if (isLeaseholdError(thrown)) return { error: thrown, isSuspect: false };
   const message = messageOf(thrown);
-  const because = `${call.name} at ${call.place}: ${message}`;
+  const because = `${call.name} at ${call.endpoint}: ${message}`;
   const failed = (code: ErrorCode, text: string, isSuspect = false): Failure => ({
     error: new LeaseholdError(code, text, {
       details: { endpoint: call.endpoint, call: call.name },

@@ -1,4 +1,4 @@
 /** The package entry `leasehold/etcd`. */
-export type { EtcdTlsOptions } from './options/certificates.ts';
-export type { EtcdAuthOptions, EtcdProxy, EtcdStoreOptions } from './options/options.ts';
+export type { EtcdTlsOptions } from './certificates.ts';
+export type { EtcdAuthOptions, EtcdStoreOptions } from './options.ts';
 export { type EtcdStore, etcdStore } from './store.ts';

@@ -1,5 +1,5 @@
 /** What of grpc-js lies below etcd3's clients, in the few words that are needed: its types ask for its own classes. */
-import type { Etcd3 } from './etcd3.ts';
+import type { Etcd3 } from 'etcd3';
 
 /** Options of one call of an etcd3 client. */
 export type GrpcCallOptions = NonNullable<Parameters<Etcd3['kv']['range']>[1]>;

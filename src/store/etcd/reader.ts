@@ -1,5 +1,5 @@
 /** Reads pages of keys. */
-import type { ICompare, IRangeResponse, ITxnResponse } from './etcd3.ts';
+import type { ICompare, IRangeResponse, ITxnResponse } from 'etcd3';
 import { ABSENT, compareDecimals, type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { Clock } from '../../base/clock.ts';
@@ -16,7 +16,6 @@ import type { Caller } from './caller.ts';
 import type { Header } from './cluster.ts';
 import { isOutOfHistory } from './failures.ts';
 import { isTooLarge } from './interceptor.ts';
-import { type NotFound, type RangesAsked, type RangesFound, SharedReads } from './shared-reads.ts';
 import {
   bytesOf,
   compareOf,
@@ -32,7 +31,7 @@ const PAGE_ENTRIES_MAX = 1_000;
 const READS_MAX = 128;
 
 /** What was found, or why nothing was: the history that it was asked from is gone, or it is too much for one answer. */
-type Page<Answer> = Answer | NotFound;
+type Page<Answer> = Answer | 'compacted' | 'tooLarge';
 
 interface Request {
   readonly limit: number;
@@ -43,8 +42,6 @@ interface Request {
   readonly keysOnly: boolean;
   /** The page may have one entry only, which is never refused for its size. */
   readonly isSingle: boolean;
-  /** How long it may wait for others; undefined when it may not. */
-  readonly patienceMs: number | undefined;
   readonly timeoutMs: number;
 }
 
@@ -60,24 +57,14 @@ interface Found {
 export class Reader {
   readonly #caller: Caller;
   readonly #clock: Clock;
-  readonly #shared: SharedReads;
 
   constructor(caller: Caller, clock: Clock) {
     this.#caller = caller;
     this.#clock = clock;
-    this.#shared = new SharedReads((asked) => this.#ranges(asked), clock);
-  }
-
-  /** Nothing waits any more. */
-  close(): void {
-    this.#shared.leave();
   }
 
   async read(range: Range, read: ReadOptions, options: CallOptions): Promise<ReadOutcome> {
     const { atRevision, minModRevision, known, after } = read;
-    // What is of a revision of the past, or compared, goes by itself.
-    const isOfNow = atRevision === undefined && known === undefined;
-    const patienceMs = isOfNow ? read.patienceMs : undefined;
     const { limit = PAGE_ENTRIES_MAX, keysOnly = false } = read;
     invariant(
       Number.isInteger(limit) && limit >= 1 && limit <= PAGE_ENTRIES_MAX,
@@ -88,7 +75,7 @@ export class Reader {
       `revision ${atRevision}: revisions of a store start at 1`,
     );
     const isSingle = limit === 1 || ('keys' in range && range.keys.length === 1);
-    const how = { limit, atRevision, minModRevision, known, after, keysOnly, isSingle, patienceMs };
+    const how = { limit, atRevision, minModRevision, known, after, keysOnly, isSingle };
     const request = { ...how, timeoutMs: options.timeoutMs };
     return 'prefix' in range
       ? this.#readPrefix(range.prefix, request)
@@ -105,7 +92,6 @@ export class Reader {
       after: undefined,
       keysOnly: true,
       isSingle: true,
-      patienceMs: undefined,
       timeoutMs: options.timeoutMs,
     });
     invariant(typeof page !== 'string', 'one entry of the present is never too large or gone');
@@ -180,25 +166,15 @@ export class Reader {
     return { kind: 'compacted', revision: await this.newest(range, { timeoutMs }) };
   }
 
-  async #range(
-    span: Span,
-    request: Request,
-  ): Promise<Page<Pick<IRangeResponse, 'header' | 'kvs' | 'more' | 'count'>>> {
-    const { limit, isSingle, timeoutMs, patienceMs } = request;
-    const range = { ...span, limit, ...wireOf(request) };
-    if (patienceMs !== undefined) {
-      const operations = [{ request_range: range }];
-      const found = await this.#shared.ask({ operations, isSingle, timeoutMs }, patienceMs);
-      return typeof found === 'string'
-        ? found
-        : { ...found.responses[0]!.response_range, header: found.header };
-    }
+  #range(span: Span, request: Request) {
+    const { limit, isSingle, timeoutMs } = request;
     return this.#caller.read<Page<IRangeResponse>>({
       name: 'read',
       timeoutMs,
       isLinearizable: true,
       isBounded: !isSingle,
-      send: (client, options) => client.kv.range(range, options).catch(pageOf),
+      send: (client, options) =>
+        client.kv.range({ ...span, limit, ...wireOf(request) }, options).catch(pageOf),
       header: headerOf,
     });
   }
@@ -228,24 +204,17 @@ export class Reader {
   }
 
   /** Reads keys by name at one revision. */
-  #gets(keys: readonly Key[], request: Request): Promise<Page<RangesFound>> {
-    const { isSingle, timeoutMs, patienceMs } = request;
-    const operations = keys.map((key) => ({
+  #gets(keys: readonly Key[], request: Request) {
+    const success = keys.map((key) => ({
       request_range: { key: bytesOf(key), ...wireOf(request) },
     }));
-    const asked = { operations, isSingle, timeoutMs };
-    return patienceMs === undefined ? this.#ranges(asked) : this.#shared.ask(asked, patienceMs);
-  }
-
-  /** Reads ranges at one revision. */
-  #ranges({ operations, isSingle, timeoutMs }: RangesAsked): Promise<Page<RangesFound>> {
-    const request = { compare: [], success: [...operations], failure: [] };
     return this.#caller.read<Page<ITxnResponse>>({
       name: 'read',
-      timeoutMs,
+      timeoutMs: request.timeoutMs,
       isLinearizable: true,
-      isBounded: !isSingle,
-      send: (client, options) => client.kv.txn(request, options).catch(pageOf),
+      isBounded: !request.isSingle,
+      send: (client, options) =>
+        client.kv.txn({ compare: [], success, failure: [] }, options).catch(pageOf),
       header: headerOf,
     });
   }
@@ -254,7 +223,7 @@ export class Reader {
 /** Adds what was found under some names; when the page is full, only that there is more. */
 function addTo(
   found: Found,
-  page: RangesFound,
+  page: ITxnResponse,
   { isFull, known }: { readonly isFull: boolean; readonly known: Request['known'] },
 ): void {
   for (const { response_range: answer } of page.responses) {
@@ -293,7 +262,7 @@ function headerOf<Answer extends { header: Header }>(page: Page<Answer>): Header
 }
 
 /** What a failed read says about the page; other failures are thrown again. */
-function pageOf(thrown: unknown): NotFound {
+function pageOf(thrown: unknown): 'compacted' | 'tooLarge' {
   if (isTooLarge(thrown)) return 'tooLarge';
   if (isOutOfHistory(thrown)) return 'compacted';
   throw thrown;

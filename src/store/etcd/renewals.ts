@@ -6,9 +6,8 @@
  * could be matched. One that is not answered within two seconds has its connection suspected: it may still be answered, and
  * the next one goes elsewhere.
  */
-import type { ILeaseKeepAliveRequest, ILeaseKeepAliveResponse } from './etcd3.ts';
-import type { Clock } from '../../base/clock.ts';
-import { blockedText, type Deadline, setDeadline } from '../../base/deadline.ts';
+import type { ILeaseKeepAliveRequest, ILeaseKeepAliveResponse } from 'etcd3';
+import type { Clock, Timer } from '../../base/clock.ts';
 import { LeaseholdError } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';
 import type { CallOptions, SessionGrant } from '../port.ts';
@@ -30,7 +29,7 @@ export interface RenewalPorts {
 interface Renewal {
   readonly id: SessionId;
   readonly mark: Mark;
-  readonly deadlines: readonly Deadline[];
+  readonly timers: readonly Timer[];
   readonly resolve: (grant: SessionGrant) => void;
   readonly reject: (error: unknown) => void;
 }
@@ -106,14 +105,14 @@ class RenewalLine {
   renew(id: SessionId, lease: string, timeoutMs: number): Promise<SessionGrant> {
     const { clock, cluster } = this.#ports;
     return new Promise((resolve, reject) => {
-      const timeout = setDeadline(clock, timeoutMs, (lateMs) => {
-        this.#fail(`was not answered within ${timeoutMs} ms${blockedText(lateMs)}`);
-      });
-      const silence = setDeadline(clock, SILENCE_MS_MAX, () => {
+      const timeout = clock.setTimeout(() => {
+        this.#fail(`was not answered within ${timeoutMs} ms`);
+      }, timeoutMs);
+      const silence = clock.setTimeout(() => {
         this.#suspect();
-      });
-      const deadlines = [timeout, silence];
-      this.#pending.push({ id, mark: cluster.mark(), deadlines, resolve, reject });
+      }, SILENCE_MS_MAX);
+      const timers = [timeout, silence];
+      this.#pending.push({ id, mark: cluster.mark(), timers, resolve, reject });
       this.#stream.write({ ID: lease });
     });
   }
@@ -164,8 +163,8 @@ class RenewalLine {
     this.#ports.connections.suspect(this.#stream.connection);
   }
 
-  #disarm({ deadlines }: Renewal): void {
-    for (const deadline of deadlines) deadline.end();
+  #disarm({ timers }: Renewal): void {
+    for (const timer of timers) this.#ports.clock.clearTimeout(timer);
   }
 }
 

@@ -31,7 +31,7 @@ import { isLeaseholdError } from '../../base/errors.ts';
 import { Cluster } from './cluster.ts';
 import { type CallHeaders, type Connection, Connections } from './connections.ts';
 import { isPermissionDenied } from './failures.ts';
-import { checkOptions, type EtcdStoreOptions } from './options/options.ts';
+import { checkOptions, type EtcdStoreOptions } from './options.ts';
 import { Reader } from './reader.ts';
 import { Renewals } from './renewals.ts';
 import { Sessions } from './sessions.ts';
@@ -51,7 +51,8 @@ export interface EtcdStore extends Store {
  * @throws LeaseholdError `E_CONFIG_INVALID` that lists all violations.
  */
 export function etcdStore(options: EtcdStoreOptions): EtcdStore {
-  return new EtcdClient(checkOptions(options));
+  checkOptions(options);
+  return new EtcdClient(options);
 }
 
 const TOKEN_MS_MAX = 2_000;
@@ -155,7 +156,6 @@ class EtcdClient implements EtcdStore {
     this.#watches.close();
     this.#renewals.close();
     this.#caller.close();
-    this.#reader.close();
     this.#connections.close();
   }
 

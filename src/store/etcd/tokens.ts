@@ -4,12 +4,12 @@
  * refuses it: with growing pauses while it refuses new ones too, as a member does that lags behind the one which gave them.
  * etcd3 could do so too, but would send a refused call again without end.
  */
-import { type Etcd3, EtcdPermissionDeniedError } from './etcd3.ts';
+import { type Etcd3, EtcdPermissionDeniedError } from 'etcd3';
 import type { Clock } from '../../base/clock.ts';
 import { LeaseholdError, messageOf } from '../../base/errors.ts';
 import { isRevisionOld } from './failures.ts';
 import { isTokenRefused, taming, withHeaders } from './interceptor.ts';
-import type { EtcdAuthOptions } from './options/options.ts';
+import type { EtcdAuthOptions } from './options.ts';
 
 /** A log-in at a busy member may take its time; the calls that wait for it have times of their own. */
 const LOG_IN_MS_MAX = 10_000;

@@ -8,7 +8,7 @@
  * A watch resumes after the last revision that was delivered to it, whatever etcd says about its own position: taking that
  * for the watch's loses events when a reconnection is interrupted.
  */
-import type { IWatchResponse } from './etcd3.ts';
+import type { IWatchResponse } from 'etcd3';
 import { Observable } from 'rxjs';
 import type { Clock, Timer } from '../../base/clock.ts';
 import {

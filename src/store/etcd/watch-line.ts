@@ -6,7 +6,7 @@
  * look like a dead member. The answers prove life only: in etcd 3.4 they overtake events, so that no position may be taken
  * from them.
  */
-import type { IWatchRequest, IWatchResponse } from './etcd3.ts';
+import type { IWatchRequest, IWatchResponse } from 'etcd3';
 import type { Clock, Timer } from '../../base/clock.ts';
 import { compareDecimals, type Revision } from '../../base/decimals.ts';
 import type { LeaseholdError } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 /** One watch of the port: what it was told so far, and what of etcd's answers is news to it. */
-import type { IEvent } from './etcd3.ts';
+import type { IEvent } from 'etcd3';
 import type { Subscriber } from 'rxjs';
 import { compareDecimals, nextRevision, type Revision, revisionOf } from '../../base/decimals.ts';
 import type { ErrorCode, LeaseholdError } from '../../base/errors.ts';

@@ -1,5 +1,5 @@
 /** The port's words in etcd's: keys are bytes, numbers of 64 bits are decimal strings, a session is a lease. */
-import type { ICompare, IKeyValue, IRequestOp, ITxnResponse } from './etcd3.ts';
+import type { ICompare, IKeyValue, IRequestOp, ITxnResponse } from 'etcd3';
 import { type Revision, revisionOf } from '../../base/decimals.ts';
 import { invariant } from '../../base/errors.ts';
 import type { SessionId } from '../../base/ids.ts';

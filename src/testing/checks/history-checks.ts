@@ -59,7 +59,6 @@ export class HistoryChecker {
   *#problems(version: Version): Iterable<string> {
     const { entry, kind, after } = version;
     if (entry.value === null && PERMANENT.has(kind)) yield 'deleted';
-    if (!version.isReadable) yield 'cannot be read back';
     if (after === undefined) return;
     if (this.#hasLanded(version)) yield 'the same write landed twice';
     if (EPHEMERAL.has(kind) !== (entry.session !== null)) yield 'on the wrong session';

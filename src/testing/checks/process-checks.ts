@@ -16,28 +16,19 @@ export interface Promises {
   /** The longest that a stop takes. */
   readonly stopMs: number;
   readonly rebalanceDelayMs: number;
-  /** Nothing is known of any split when absent. */
-  readonly innocents?: Innocents;
-}
-
-/** Splits that do no wrong by themselves. */
-export interface Innocents {
-  /** None of their handlers fails but for a fault that all splits share. */
-  readonly ofFailures: ReadonlySet<string>;
-  /** None of their handlers ends or blocks its process. */
-  readonly ofDeaths: ReadonlySet<string>;
 }
 
 /** A process as its time line shows it. */
 export interface ProcessState {
   readonly instance: string;
   readonly nonce: string;
-  readonly isHeedless: boolean;
   state: 'running' | 'frozen' | 'dead' | 'gone';
   isLeading: boolean;
   /** Something was taken from it while it led: it need not hear of that before its watches come back. */
   isRobbedLeader: boolean;
   hasTwin: boolean;
+  /** A handler of it has committed less than was committed: the source counts wrongly, and that ends a worker. */
+  hasFallenBack: boolean;
   /** When it was last disturbed so that it cannot know what it holds; -Infinity for never. */
   disturbedAtMs: number;
   stopAskedAtMs: number | null;
@@ -50,7 +41,6 @@ type HappeningOf<Kind extends Happening['kind']> = Extract<Happening, { kind: Ki
 export class ProcessChecker {
   readonly #promises: Promises;
   readonly #processes = new Map<number, ProcessState>();
-  readonly #bornAtMs = new Map<string, number>();
   readonly #verdicts = new Set<string>();
   /** Processes that were denied something before they began. */
   readonly #denied = new Set<number>();
@@ -62,11 +52,6 @@ export class ProcessChecker {
   /** A process that has started. */
   get(process: number): ProcessState {
     return this.#processes.get(process)!;
-  }
-
-  /** When the process of a nonce has started; undefined when it is none of the run. */
-  bornAtMs(nonce: string): number | undefined {
-    return this.#bornAtMs.get(nonce);
   }
 
   /** True when nothing has kept a process from knowing what it holds, for long enough before `sinceMs`. */
@@ -133,8 +118,7 @@ export class ProcessChecker {
     }
   }
 
-  #started({ process, atMs, ...who }: HappeningOf<'started'>): void {
-    const { instance, nonce, isHeedless = false } = who;
+  #started({ process, instance, nonce }: HappeningOf<'started'>): void {
     let hasTwin = false;
     for (const other of this.#processes.values()) {
       const isAlive = other.state === 'running' || other.state === 'frozen';
@@ -143,15 +127,14 @@ export class ProcessChecker {
       hasTwin = true;
       other.hasTwin = true;
     }
-    this.#bornAtMs.set(nonce, atMs);
     this.#processes.set(process, {
       instance,
       nonce,
-      isHeedless,
       state: 'running',
       isLeading: false,
       isRobbedLeader: false,
       hasTwin,
+      hasFallenBack: false,
       disturbedAtMs: -Infinity,
       stopAskedAtMs: null,
       hasWorked: false,
@@ -188,7 +171,8 @@ export class ProcessChecker {
       (code === 'E_STOPPED' && one.stopAskedAtMs !== null) ||
       (code === 'E_INSTANCE_ID_TAKEN' && one.hasTwin) ||
       // At the start a refusal is final; later it is waited out.
-      (code === 'E_STORE_DENIED' && this.#denied.has(process) && !one.hasWorked);
+      (code === 'E_STORE_DENIED' && this.#denied.has(process) && !one.hasWorked) ||
+      (code === 'E_WATERMARK_REGRESSION' && one.hasFallenBack);
     if (!isExpected) yield broken('failed', `${one.instance} ended with ${code}`);
     if (verdict !== null && !this.#verdicts.has(nameOf(verdict))) {
       const told = JSON.stringify(verdict);

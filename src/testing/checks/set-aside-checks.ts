@@ -4,28 +4,24 @@
  */
 import type { PresenceRecord, SplitRecord } from '../../records/records.ts';
 import type { TimedVersion } from './key-states.ts';
-import { InnocenceChecker } from './innocence-checks.ts';
-import { type Broken, broken, type ProcessChecker, type Promises } from './process-checks.ts';
+import { type Broken, broken, type Promises } from './process-checks.ts';
 
 /** Clocks go this much fast at most. */
 const CLOCK_SLACK = 0.95;
 
 export class SetAsideChecker {
   readonly #promises: Promises;
-  readonly #innocence: InnocenceChecker;
   /** Presences that are gone: whose, and since when. */
   readonly #vanished = new Map<string, { readonly nonce: string; readonly atMs: number }>();
   /** The revision at which the lease of a split went. */
   readonly #unleased = new Map<string, string>();
 
-  constructor(promises: Promises, processes: ProcessChecker) {
+  constructor(promises: Promises) {
     this.#promises = promises;
-    this.#innocence = new InnocenceChecker(promises, processes);
   }
 
   /** What is wrong with one version. */
   *read(version: TimedVersion): Generator<Broken> {
-    yield* this.#innocence.read(version);
     const { kind, id, before, after, atMs, entry } = version;
     if (kind === 'workers') {
       const nonce = (before?.record as PresenceRecord | undefined)?.nonce;
@@ -41,7 +37,6 @@ export class SetAsideChecker {
   replaced(): void {
     this.#vanished.clear();
     this.#unleased.clear();
-    this.#innocence.replaced();
   }
 
   *#readSplit({ id, before, after, atMs, entry }: TimedVersion): Iterable<Broken> {

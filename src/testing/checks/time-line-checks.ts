@@ -20,6 +20,8 @@ interface TenancyState {
   readonly epoch: string;
   readonly grantedAtMs: number;
   readonly asked: Set<string>;
+  /** The highest watermark that it began at or asked for. */
+  highest: string | null;
   isLost: boolean;
   /** The handler has ended the tenancy itself, and only waits for the answer. */
   isEnding: boolean;
@@ -59,7 +61,7 @@ export class TimeLineChecker {
 
   constructor(promises: Promises) {
     this.#processes = new ProcessChecker(promises);
-    this.#setAside = new SetAsideChecker(promises, this.#processes);
+    this.#setAside = new SetAsideChecker(promises);
   }
 
   /** What is wrong with the writes of one revision. */
@@ -150,6 +152,7 @@ export class TimeLineChecker {
       epoch,
       grantedAtMs: happening.atMs,
       asked: new Set(),
+      highest: happening.watermark,
       isLost: false,
       isEnding: false,
       isDone: false,
@@ -180,7 +183,6 @@ export class TimeLineChecker {
   /** Two handlers of one split at once (invariant 3). */
   *#overlap(other: TenancyState, tenancy: TenancyState, what: string): Iterable<Broken> {
     if (other.process === tenancy.process) {
-      if (this.#processes.get(tenancy.process).isHeedless) return;
       yield broken('twin handlers', `${what} while its handler of epoch ${other.epoch} still runs`);
       return;
     }
@@ -233,6 +235,8 @@ export class TimeLineChecker {
     const one = this.#tenancies[tenancy]!;
     if (watermark !== null) {
       one.asked.add(watermark);
+      if (compareWatermarks(watermark, one.highest) >= 0) one.highest = watermark;
+      else this.#processes.get(one.process).hasFallenBack = true;
     }
     if (what !== 'commit') one.isEnding = true;
     if (what === 'complete') one.isDone = true;

@@ -17,8 +17,6 @@ export type Happening = { readonly atMs: number; readonly revision: number } & (
       readonly process: number;
       readonly instance: string;
       readonly nonce: string;
-      /** Its service says of no work that it has begun or ended: nobody can wait for it. */
-      readonly isHeedless?: boolean;
     }
   | { readonly kind: 'crashed'; readonly process: number }
   | { readonly kind: 'disturbed'; readonly process: number; readonly by: Disturbance }
@@ -55,7 +53,7 @@ export type Happening = { readonly atMs: number; readonly revision: number } & (
       readonly tenancy: number;
       readonly what: 'commit' | 'complete' | 'fail' | 'release';
       readonly watermark: string | null;
-      /** It was asked for after the loss of the grant, or after an end that was accepted. */
+      /** It was asked for after the loss of the grant. */
       readonly isLate: boolean;
     }
   | {

@@ -3,14 +3,11 @@
  * checked on the history of a store, and on nothing else.
  */
 import { compareDecimals, nextEpoch } from '../../base/decimals.ts';
-import { hasJustFailed } from '../../protocol/faults/failures.ts';
-import { CHARGES_MAX, isSuspect } from '../../protocol/faults/suspicion.ts';
 import { compareWatermarks } from '../../protocol/tenancy-records.ts';
 import type {
   AssignmentRecord,
   LeaderRecord,
   LeaseRecord,
-  ParkedRecord,
   PlanRecord,
   PresenceRecord,
   SplitRecord,
@@ -34,18 +31,13 @@ export interface Claim {
   readonly isTakeover: boolean;
 }
 
-/** Where a tenancy began. */
-type Start = Pick<SplitRecord, 'watermark' | 'attempts'>;
-
 /** One pass over a history. */
 export class TransactionChecker {
   readonly #states: KeyStates;
   readonly #maxAttempts: number;
   readonly #verdicts = new VerdictRules();
-  /** How the present tenancy of each split began. */
-  readonly #starts = new Map<string, Start>();
-  /** Splits that are tried as suspects, and by which process. */
-  readonly #tried = new Map<string, { readonly nonce: string | null; readonly root: string }>();
+  /** The watermark at which the present tenancy of each split began. */
+  readonly #starts = new Map<string, string | null>();
   /** Processes that know of their announcement in this store: they have claimed, or stood for election. */
   readonly #present = new Set<string>();
   /** Claims of the revision that was read last. */
@@ -164,32 +156,26 @@ export class TransactionChecker {
       start: this.#starts.get(`${group.root}${version.id}`),
     };
     const name = nameOfChange(change);
-    const tried = `${group.root} ${version.id}`;
-    if (record.owner === null || !isSuspect(record.suspicion)) this.#tried.delete(tried);
-    else if (name === 'claim') {
-      this.#tried.delete(tried);
-      yield* this.#trialProblems(group.root, record);
-      this.#tried.set(tried, { nonce: record.nonce, root: group.root });
-    }
     switch (name) {
       case 'claim':
         this.#present.add(`${group.root}${record.owner} ${record.nonce}`);
-        this.#starts.set(`${group.root}${version.id}`, record);
+        this.#starts.set(`${group.root}${version.id}`, record.watermark);
         this.claims.push({
           split: version.id,
           epoch: record.epoch,
           isTakeover: change.before.owner !== null && change.before.nonce !== record.nonce,
         });
-        yield* claimProblems(change);
+        yield* claimProblems(change, this.#maxAttempts);
         return;
       case 'requeue':
         if (!this.#hasRequeue(version)) yield 'requeued without a word in the plan (R23)';
         return;
       case 'quarantine':
-        yield* quarantineProblems(change, this.#parkedIn(group), this.#maxAttempts);
+        yield* quarantineProblems(change, this.#maxAttempts);
         return;
       case 'fail':
-        yield* failureProblems(change);
+        if (!isFreed(change)) yield 'failed, and its lease stays';
+        if (record.attempts >= this.#maxAttempts) yield 'failed at the cap, and not quarantined';
         return;
       case 'commit':
       case 'complete':
@@ -199,20 +185,6 @@ export class TransactionChecker {
       case null:
         yield `no transaction of the protocol: ${summary(change.before)} to ${summary(record)}`;
     }
-  }
-
-  /** A process tries one suspect at a time (R48). */
-  *#trialProblems(root: string, { nonce }: SplitRecord): Iterable<string> {
-    for (const [name, other] of this.#tried) {
-      if (other.nonce !== nonce || other.root !== root) continue;
-      const split = name.slice(root.length + 1);
-      const lease = this.#states.get(`${root}leases/${split}`)?.record as LeaseRecord | undefined;
-      if (lease?.nonce === nonce) yield `claimed while its process tries ${split} (R48)`;
-    }
-  }
-
-  #parkedIn({ parked }: SplitVersions): ParkedRecord | undefined {
-    return parked?.after?.record as ParkedRecord | undefined;
   }
 
   #leaseOf({ root, split }: SplitVersions): Written | undefined {
@@ -240,7 +212,7 @@ interface SplitChange {
   readonly leaseBefore: Written | undefined;
   readonly leaseAfter: Written | undefined;
   /** Where the tenancy began; undefined when it is not known. */
-  readonly start: Start | undefined;
+  readonly start: string | null | undefined;
 }
 
 type ChangeName = 'claim' | 'commit' | 'complete' | 'release' | 'fail' | 'quarantine' | 'requeue';
@@ -260,10 +232,11 @@ function nameOfChange({ before, after }: SplitChange): ChangeName | null {
   if (after.status === 'completed') return after.owner === null ? 'complete' : null;
   if (after.status !== 'runnable') return null;
   if (after.owner !== null) return after.owner === before.owner ? 'commit' : null;
-  return hasJustFailed(after) ? 'fail' : 'release';
+  const isFailure = after.lastFailure?.epoch === after.epoch && after.attempts > 0;
+  return isFailure ? 'fail' : 'release';
 }
 
-function* claimProblems(change: SplitChange): Iterable<string> {
+function* claimProblems(change: SplitChange, maxAttempts: number): Iterable<string> {
   const { before, after, by, leaseBefore, leaseAfter } = change;
   if (after.owner !== by.instance || after.nonce !== by.nonce) yield 'claimed for somebody else';
   if (compareWatermarks(before.watermark, after.watermark) !== 0 || before.state !== after.state) {
@@ -278,68 +251,31 @@ function* claimProblems(change: SplitChange): Iterable<string> {
   if (previous !== undefined && leaseBefore?.session === leaseAfter?.session) {
     yield 'claimed again under the same session';
   }
-  if (after.attempts !== before.attempts) {
+  const consumes = previous !== undefined || before.owner !== null;
+  const isSameProcess = before.nonce === after.nonce;
+  const expected = before.attempts + (consumes ? 1 : 0);
+  const isWaived = consumes && isSameProcess && after.attempts === before.attempts;
+  if (after.attempts !== expected && !isWaived) {
     yield `a claim took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
   }
-  if (hasJustFailed(before) && before.lastFailure!.never)
-    yield 'claimed, and refused for good (R28)';
-  const mayBeDeath = previous !== undefined || before.owner !== null;
-  const isSameProcess = before.nonce === after.nonce;
-  const deaths = (after.suspicion?.deaths ?? 0) - (before.suspicion?.deaths ?? 0);
-  const expected = mayBeDeath ? (isSameProcess ? [0, 1] : [1]) : [0];
-  if (!expected.includes(deaths)) yield `a claim counted ${deaths} deaths (R48)`;
-  if (deaths === 1) yield* deathProblems(change);
+  if (consumes && !isWaived && after.attempts >= maxAttempts) yield 'claimed at the cap (R28)';
 }
 
-/** A death is charged to a suspect on trial, and to nobody else (R48). */
-function* deathProblems({ before, after }: SplitChange): Iterable<string> {
-  const charged = (after.suspicion?.charged ?? 0) - (before.suspicion?.charged ?? 0);
-  const wasOnTrial = isSuspect(before.suspicion) && before.tenure?.epoch === before.epoch;
-  if (charged !== (wasOnTrial ? 1 : 0)) yield `a death was charged with ${charged} (R48)`;
-  const isWorn = isSuspect(after.suspicion) && (after.suspicion?.charged ?? 0) >= CHARGES_MAX;
-  if (isWorn) yield 'claimed after its last trial (R28)';
-}
-
-function* failureProblems(change: SplitChange): Iterable<string> {
-  const { before, after, start } = change;
-  if (!isFreed(change)) yield 'failed, and its lease stays';
-  const cost = after.lastFailure!.counted ? 1 : 0;
-  // A fault counts from where its tenancy began, whatever progress it made (R38).
-  const isFault = start !== undefined && after.attempts === start.attempts + 1;
-  if (after.attempts !== before.attempts + cost && !isFault) {
-    yield `a failure took the attempts from ${before.attempts} to ${after.attempts} (R31)`;
-  }
-}
-
-/** Only the leader sets aside, and each rule has its evidence in the record (R28). */
-function* quarantineProblems(
-  change: SplitChange,
-  parked: ParkedRecord | undefined,
-  maxAttempts: number,
-): Iterable<string> {
-  const { before, after, leaseBefore } = change;
-  if (leaseBefore !== undefined) yield 'quarantined under a lease (T12)';
-  if (!isFreed(change)) yield 'quarantined, and its lease stays';
-  if (after.attempts !== before.attempts) {
+function* quarantineProblems(change: SplitChange, maxAttempts: number): Iterable<string> {
+  const { before, after, by, leaseBefore } = change;
+  const isOwn = before.owner === by.instance && before.nonce === by.nonce;
+  if (before.owner === null) yield 'quarantined though nobody owned it';
+  if (!isOwn && leaseBefore !== undefined) yield 'quarantined under a lease (T12)';
+  if (after.attempts !== before.attempts + 1) {
     yield `a quarantine took the attempts from ${before.attempts} to ${after.attempts} (R28)`;
   }
-  const rule = parked?.rule ?? null;
-  if ((rule === 'deaths') !== (before.owner !== null)) {
-    yield `set aside for ${rule}, and ${before.owner ?? 'nobody'} owned it (R28)`;
-  }
-  if (rule === 'deaths') {
-    if ((after.suspicion?.charged ?? 0) < CHARGES_MAX)
-      yield 'set aside before its last trial (R28)';
-  } else if (!hasJustFailed(before)) yield `set aside for ${rule}, and has not failed (R28)`;
-  if (rule === 'never' && before.lastFailure?.never !== true) yield 'nobody refused it (R28)';
-  if (rule === 'attempts' && after.attempts < maxAttempts) {
-    yield `quarantined after ${after.attempts} attempts (R28)`;
-  }
+  if (after.attempts < maxAttempts) yield `quarantined after ${after.attempts} attempts (R28)`;
+  if (!isFreed(change)) yield 'quarantined, and its lease stays';
 }
 
 function* progressProblems(change: SplitChange, name: ChangeName): Iterable<string> {
   const { before, after, start } = change;
-  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start.watermark) > 0;
+  const hasRisen = start !== undefined && compareWatermarks(after.watermark, start) > 0;
   const expected = hasRisen ? 0 : before.attempts;
   if (start !== undefined && after.attempts !== expected) {
     yield `a ${name} took the attempts from ${before.attempts} to ${after.attempts} (R31)`;

@@ -17,8 +17,6 @@ export interface HandlerContext {
    * @param signal  Ends it early when it fires; it resolves then too.
    */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
-  /** Throws while what handlers call is away, or out of reach of this host; to be called where a handler calls it. */
-  readonly reach: () => void;
   /** Tells that the handler writes to another system now. After `grant.lost` fired that is a violation. */
   readonly wrote: (what: string) => void;
   /** The whole process is blocked from the next `await` on, as by a busy loop; resolves when it is over. */

@@ -2,11 +2,10 @@
  * Looks, once the faults are over, whether anybody or anything waits for nothing: each worker has joined within two leases or
  * says why not, and each split is worked on, or there is a reason that will pass.
  */
-import type { Status } from '../../coordinator/api/status.ts';
-import { isSuspect, PROBATION_MS } from '../../protocol/faults/suspicion.ts';
+import type { Status } from '../../coordinator/status.ts';
 import { KEY_PREFIXES } from '../../records/keys.ts';
-import { leaseCodec, type SplitRecord, splitCodec } from '../../records/records.ts';
-import { configOf, relapsed, STARTUP_BACKOFF_MS } from './liveness.ts';
+import { leaseCodec, splitCodec } from '../../records/records.ts';
+import { configOf, STARTUP_BACKOFF_MS } from './liveness.ts';
 import type { SimulationViolation } from './violation.ts';
 import type { SimulatedProcess } from './simulated-process.ts';
 import type { World } from './world.ts';
@@ -31,8 +30,6 @@ export class Progress {
   readonly #outSinceMs = new Map<SimulatedProcess, number>();
   /** Since when a split has not been worked on, for no reason. */
   readonly #idleSinceMs = new Map<string, number>();
-  /** The epoch of each split at the last look. */
-  readonly #epochs = new Map<string, string>();
   /** The longest that anything has waited so far, as a share of what it may. */
   worst = 0;
 
@@ -90,8 +87,6 @@ export class Progress {
     });
     const living = new Set(this.#world.alive().map(({ nonce }) => nonce));
     const splits = `${keys.root}${KEY_PREFIXES.splits}`;
-    let suspects = 0;
-    for (const { value } of store.dump(splits)) if (mayBeSuspect(value)) suspects += 1;
     for (const { key, value } of store.dump(splits)) {
       const id = key.slice(splits.length);
       const split = splitCodec.decode(value);
@@ -99,18 +94,14 @@ export class Progress {
         this.#idleSinceMs.delete(id);
         continue;
       }
-      // What was given back between two looks was worked on too.
-      const { epoch } = split.record;
-      const isWorkedOn = living.has(owners.get(id) ?? '') || this.#epochs.get(id) !== epoch;
-      this.#epochs.set(id, epoch);
+      const isWorkedOn = living.has(owners.get(id) ?? '');
       if (isWorkedOn || hasReason(id, { present, free })) {
         this.#idleSinceMs.set(id, nowMs);
         continue;
       }
       const sinceMs = this.#idleSinceMs.get(id) ?? this.#overAtMs;
       this.#idleSinceMs.set(id, sinceMs);
-      const boundMs = this.#idleBoundMs(mayBeSuspect(value) ? suspects : 0, split.record);
-      this.#judge(nowMs - sinceMs, boundMs, () => {
+      this.#judge(nowMs - sinceMs, this.#idleBoundMs, () => {
         this.#idleSinceMs.set(id, Infinity);
         const who = present.map(({ status }) => text(status)).join('; ');
         return `nobody has worked on ${id} for ${round(nowMs - sinceMs)} ms, for no reason: ${value} ${who}`;
@@ -120,17 +111,13 @@ export class Progress {
 
   /**
    * The longest that a split may wait although somebody has a lane for it: for a leader, for the lease and the delay of who is
-   * gone, for its rest, and for a worker that was named and cannot take it (R20, R26, R27, R40). A suspect waits until a
-   * process is old enough, and for those before it, each until it is cleared (R48).
+   * gone, for the pause after a failure, and for a worker that was named and cannot take it (R20, R26, R27, R40).
    */
-  #idleBoundMs(suspects: number, { rest }: SplitRecord): number {
+  get #idleBoundMs(): number {
     const { scenario } = this.#world;
     const { rebalanceDelayMs, opTimeoutMs } = configOf(scenario);
     const leaseMs = this.#leaseMs + scenario.expiryLagMs;
-    const trialsMs =
-      suspects === 0 ? 0 : (4 + 2 * suspects) * leaseMs + relapsed(this.#world) * PROBATION_MS;
-    const restMs = rest?.ms ?? 0;
-    return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs + trialsMs + restMs) * CLOCK_SLACK;
+    return (5 * leaseMs + rebalanceDelayMs + 2 * opTimeoutMs) * CLOCK_SLACK;
   }
 
   get #now(): { nowMs: number } {
@@ -146,13 +133,6 @@ export class Progress {
     this.worst = Math.max(this.worst, waitedMs / boundMs);
     if (waitedMs > boundMs) this.broken.push({ check: 'liveness', text: tell() });
   }
-}
-
-/** True for what is tried apart, or will be once its owner is known to be gone. */
-function mayBeSuspect(value: string): boolean {
-  const split = splitCodec.decode(value);
-  if (split.kind !== 'record' || split.record.status !== 'runnable') return false;
-  return split.record.owner !== null || isSuspect(split.record.suspicion);
 }
 
 /** Why a split that nobody works on waits: no lane is free, nobody with a lane can take it, or nobody may lead for a while. */

@@ -1,14 +1,13 @@
 /** Runs one scenario: first the faults, then the calm, then the end; and looks at all of it. */
 import { checkRun } from '../checks/run-checks.ts';
-import { heal, perform } from './acts/acts.ts';
+import { heal, perform } from './acts.ts';
 import { configOf, hasVerdict, quietMs, restMs, settleBoundMs, unowned } from './liveness.ts';
 import type { Program } from './program.ts';
 import { Progress } from './progress.ts';
 import type { SimulationViolation } from './violation.ts';
 import type { Happening } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
-import { scriptedProgram } from './services/scripted.ts';
-import { innocentsOf } from './innocents.ts';
+import { scriptedProgram } from './scripted.ts';
 import { World } from './world.ts';
 
 /** How often the acts of a scenario may come round again. */
@@ -183,7 +182,6 @@ function reportOf(world: World, broken: readonly SimulationViolation[]): Run {
       leaseMs: leaseDurationMs,
       stopMs: (drainDeadlineMs + opTimeoutMs) * CLOCK_SLACK + 1,
       rebalanceDelayMs,
-      innocents: innocentsOf(world.scenario),
     },
   });
   const report: RunReport = {

@@ -1,14 +1,11 @@
 /** What a simulated run is made of, as plain JSON: the same scenario gives the same run, to the byte. */
-import type { ConfigInput } from '../../coordinator/api/config.ts';
-import type { Thrown } from './services/thrown.ts';
+import type { WorkerConfig } from '../../coordinator/api/config.ts';
 
 /** A place where a worker runs: one process after the other. */
 export interface ScenarioWorker {
   /** Instance id of its first process. */
   readonly id: string;
   readonly maxInFlight: number;
-  readonly embedding: Embedding;
-  readonly listeners: Listeners;
   /** When its first process starts. */
   readonly startAtMs: number;
   /** Its monotonic milliseconds per millisecond of the store. */
@@ -16,41 +13,12 @@ export interface ScenarioWorker {
   readonly wallOffsetMs: number;
 }
 
-/**
- * How a service embeds its workers.
- *
- * - `run`: a handler is run for each tenancy.
- * - `grants`: grants are taken by hand.
- * - `seam`: ownership as events, progress as requests.
- * - `heedlessSeam`: the same, and nobody says that work has begun or ended: what was lost goes on beside what comes next.
- */
-export type Embedding = 'run' | 'grants' | 'seam' | 'heedlessSeam';
-
-/** What a service's listeners of events do beside listening. */
-export type Listeners = 'quiet' | 'throw' | 'reject';
-
 /** What a handler does once instead of working on, `afterSteps` steps into its tenancy. */
 export interface Misdeed {
-  readonly do:
-    | 'throw'
-    | 'return'
-    | 'giveUp'
-    | 'stall'
-    | 'block'
-    | 'deaf'
-    /** Commits less than was committed. */
-    | 'fallBack'
-    /** Sends two commits at once, the higher one first. */
-    | 'outOfOrder'
-    | 'kill'
-    /** Ends its tenancy itself, and goes on. */
-    | 'failAndLinger'
-    | 'giveUpAndLinger';
+  readonly do: 'throw' | 'return' | 'giveUp' | 'stall' | 'block' | 'deaf' | 'fallBack' | 'kill';
   readonly afterSteps: number;
-  /** How long it stalls, blocks its process, is deaf to the loss of its grant, lingers, or wants its split to rest. */
+  /** How long it stalls, blocks its process, or is deaf to the loss of its grant. */
   readonly forMs: number;
-  /** What it throws. */
-  readonly thrown: Thrown;
 }
 
 /** A split, and what handlers do with it. */
@@ -62,10 +30,8 @@ export interface ScenarioSplit {
   readonly stepMs: number;
   /** How long a handler takes to hand it back. */
   readonly drainMs: number;
-  /** Every tenancy of it fails at once, kills its process at once, or progresses a little and then kills it. */
-  readonly poison: 'none' | 'throws' | 'kills' | 'killsLater';
-  /** Handlers give it back unasked until so long after the faults are over, and ask for a rest of it; null: for none. */
-  readonly notReady: { readonly untilMs: number; readonly restMs: number | null } | null;
+  /** Every tenancy of it fails at once, or kills its process. */
+  readonly poison: 'none' | 'throws' | 'kills';
   /** What goes wrong in its first tenancies, one each, in their order. */
   readonly misdeeds: readonly Misdeed[];
 }
@@ -101,19 +67,6 @@ export type Act = { readonly atMs: number } & (
       readonly restartAfterMs: number | null;
       readonly as: 'same' | 'other';
     }
-  /** Its processes die again and again, each after a short life; the supervisor starts the next one. */
-  | {
-      readonly do: 'crashLoop';
-      readonly worker: number;
-      readonly lives: number;
-      readonly lifeMs: number;
-      readonly restartAfterMs: number;
-      readonly as: 'same' | 'other';
-    }
-  /** What handlers call is away for a while: for all splits, or for half of them. */
-  | { readonly do: 'downstream'; readonly of: 'all' | 'half'; readonly forMs: number }
-  /** The same for all handlers of one worker. */
-  | { readonly do: 'sickHost'; readonly worker: number; readonly forMs: number }
   | { readonly do: 'stop'; readonly worker: number; readonly restartAfterMs: number | null }
   | {
       readonly do: 'freeze';
@@ -266,16 +219,13 @@ export const ACT_WEIGHTS: Readonly<Record<ActKind, number>> = {
   failReads: 2,
   hugeAnswers: 1.5,
   sessionsApart: 1.5,
-  downstream: 1.5,
-  sickHost: 1,
-  crashLoop: 0.5,
 };
 
 /** A whole run. Times are milliseconds of the store's clock from the beginning. */
 export interface Scenario {
   /** Draws everything that the scenario leaves open. */
   readonly seed: number;
-  readonly config: ConfigInput;
+  readonly config: Partial<WorkerConfig>;
   /** What each call takes, there and back, at most; 0 for none. */
   readonly latencyMs: number;
   /** How late sessions expire, at most. */

@@ -1,5 +1,5 @@
 /** Makes a scenario smaller while it still fails. */
-import type { Act, Scenario, ScenarioWorker } from './scenario.ts';
+import type { Act, Scenario } from './scenario.ts';
 
 /** Lists that may be shortened, the most telling first. */
 const LISTS = ['acts', 'splits', 'planner'] as const;
@@ -79,23 +79,12 @@ function* simplerScenarios(scenario: Scenario): Generator<Scenario, void, undefi
     yield withoutWorker(scenario, worker);
     yield withoutWorker(aimedAtFirst(scenario, worker), worker);
   }
-  const tame = scenario.splits.map((split) => ({
-    ...split,
-    misdeeds: [],
-    drainMs: 0,
-    notReady: null,
-  }));
+  const tame = scenario.splits.map((split) => ({ ...split, misdeeds: [], drainMs: 0 }));
   if (!isSame(tame, scenario.splits)) yield { ...scenario, splits: tame };
   for (const [index, split] of scenario.splits.entries()) {
     if (isSame(split, tame[index])) continue;
     yield { ...scenario, splits: scenario.splits.with(index, tame[index]!) };
   }
-  const plain = scenario.workers.map((worker): ScenarioWorker => ({
-    ...worker,
-    embedding: 'run',
-    listeners: 'quiet',
-  }));
-  if (!isSame(plain, scenario.workers)) yield { ...scenario, workers: plain };
   const workers = scenario.workers.map((worker) => ({ ...worker, clockRate: 1, wallOffsetMs: 0 }));
   if (!isSame(workers, scenario.workers)) yield { ...scenario, workers };
   if (scenario.latencyMs > 0) yield { ...scenario, latencyMs: 0 };

@@ -10,21 +10,19 @@ import type {
   Progress,
   Verdict,
 } from '../../coordinator/api/api.ts';
-import type { ConfigInput } from '../../coordinator/api/config.ts';
+import type { WorkerConfig } from '../../coordinator/api/config.ts';
 import type { Transition } from '../../coordinator/api/transition.ts';
 import type { Grant } from '../../driver/grant.ts';
+import { createWorker, type Worker } from '../../driver/worker.ts';
 import { type FaultyStore, faultyStore } from '../../store/faults.ts';
 import type { PartitionOptions } from '../../store/faults.ts';
 import type { Batch, Store } from '../../store/port.ts';
 import { type WorkerClock, workerClock } from '../worker-clock.ts';
 import type { Recorder } from '../checks/time-line.ts';
-import type { Downstream } from './services/downstream.ts';
-import { embed, type Embedded } from './services/embedding.ts';
 import type { HandlerContext, Program } from './program.ts';
 import { type HugeAnswers, hugeAnswers } from './huge-answers.ts';
 import type { Scenario } from './scenario.ts';
-import { SeenGrant } from './services/seen-grant.ts';
-import { textOf } from './services/thrown.ts';
+import { SeenGrant } from './seen-grant.ts';
 
 /** Names the job of every simulation. */
 export const JOB = 'job';
@@ -38,7 +36,6 @@ export interface Surroundings {
   readonly clock: VirtualClock;
   readonly recorder: Recorder;
   readonly isCalm: boolean;
-  readonly downstream: Downstream;
   /** The store as clients reach it. */
   readonly server: Store & { readonly clusterId: string };
   /** Counts the stores that have stood in this place. */
@@ -61,7 +58,7 @@ export interface ProcessOptions {
   /** The worker of the scenario that it is a process of. */
   readonly slot: number;
   readonly instance: string;
-  readonly config: ConfigInput;
+  readonly config: Partial<WorkerConfig>;
   readonly clockRate: number;
   readonly wallOffsetMs: number;
 }
@@ -83,7 +80,7 @@ export class SimulatedProcess {
   /** How its answers are when values are huge. */
   readonly answers: HugeAnswers;
   readonly clock: WorkerClock;
-  readonly worker: Embedded;
+  readonly worker: Worker;
   state: ProcessState = 'running';
   isLeading = false;
   isStopping = false;
@@ -96,7 +93,6 @@ export class SimulatedProcess {
   callsWhenLeft = 0;
   readonly #world: Surroundings;
   readonly #random: Random;
-  readonly #isHeedless: boolean;
   readonly #cuts = new Set<PartitionOptions>();
 
   constructor(world: Surroundings, options: ProcessOptions) {
@@ -118,37 +114,32 @@ export class SimulatedProcess {
       latency: world.scenario.latencyMs === 0 ? 0 : [0, world.scenario.latencyMs / 2],
       logMax: 0,
     });
-    const { embedding, listeners } = world.scenario.workers[options.slot]!;
-    this.#isHeedless = embedding === 'heedlessSeam';
-    this.worker = embed(
-      { embedding, listeners },
-      {
-        job: JOB,
-        prefix: PREFIX,
-        store: this.#sending(),
-        instanceId: this.instance,
-        planner: this.#heardPlanner(world.program.planner(this.clock)),
-        config: options.config,
-        clock: this.clock,
-        random: draw('worker'),
-        inspect: (transition) => {
-          this.#inspect(transition);
-        },
-        logger: {
-          debug: ignore,
-          info: ignore,
-          warn: ignore,
-          error: (fields, message) => {
-            if (fields.event !== 'worker.bug') return;
-            world.recorder.note({
-              kind: 'uncaught',
-              process: this.number,
-              text: `${message} ${String(fields.stack)}`,
-            });
-          },
+    this.worker = createWorker({
+      job: JOB,
+      prefix: PREFIX,
+      store: this.#sending(),
+      instanceId: this.instance,
+      planner: this.#heardPlanner(world.program.planner(this.clock)),
+      config: options.config,
+      clock: this.clock,
+      random: draw('worker'),
+      inspect: (transition) => {
+        this.#inspect(transition);
+      },
+      logger: {
+        debug: ignore,
+        info: ignore,
+        warn: ignore,
+        error: (fields, message) => {
+          if (fields.event !== 'worker.bug') return;
+          world.recorder.note({
+            kind: 'uncaught',
+            process: this.number,
+            text: `${message} ${String(fields.stack)}`,
+          });
         },
       },
-    );
+    });
     this.nonce = this.worker.status().nonce;
   }
 
@@ -161,8 +152,7 @@ export class SimulatedProcess {
   start(): void {
     const { recorder } = this.#world;
     const { number: process, instance, nonce } = this;
-    const isHeedless = this.#isHeedless;
-    recorder.note({ kind: 'started', process, instance, nonce, isHeedless });
+    recorder.note({ kind: 'started', process, instance, nonce });
     this.worker
       .run((grant) => this.#handle(grant))
       .then(
@@ -281,12 +271,12 @@ export class SimulatedProcess {
     void this.#noteAskedBack(grant, tenancy);
     const seen = new SeenGrant(grant, tenancy, recorder);
     try {
-      await program.handler(seen, this.#context(tenancy, grant.split.id));
+      await program.handler(seen, this.#context(tenancy));
       this.handlers -= 1;
       recorder.note({ kind: 'returned', tenancy, error: null });
     } catch (error) {
       this.handlers -= 1;
-      recorder.note({ kind: 'returned', tenancy, error: textOf(error) });
+      recorder.note({ kind: 'returned', tenancy, error: messageOf(error) });
       throw error;
     }
   }
@@ -342,18 +332,12 @@ export class SimulatedProcess {
     this.#world.recorder.note({ kind: 'planned', process, generation, splits: ids, finality });
   }
 
-  #context(tenancy: number, split: string): HandlerContext {
+  #context(tenancy: number): HandlerContext {
     return {
       instance: this.instance,
       clock: this.clock,
       random: this.#random,
       sleep: (ms, signal) => this.sleep(ms, signal),
-      reach: () => {
-        const { isCalm, downstream } = this.#world;
-        if (!isCalm && downstream.isAwayFor(split, this.slot)) {
-          throw new Error('connect ECONNREFUSED');
-        }
-      },
       wrote: (what) => {
         this.#world.recorder.note({ kind: 'wrote', tenancy, what });
       },

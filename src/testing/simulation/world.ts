@@ -6,7 +6,6 @@ import { type VirtualClock, virtualClock } from '../../base/virtual-clock.ts';
 import { type JobKeys, jobKeys } from '../../records/keys.ts';
 import { type MemoryStore, memoryStore } from '../../store/memory.ts';
 import type { Batch, Store } from '../../store/port.ts';
-import { Downstream } from './services/downstream.ts';
 import type { Program } from './program.ts';
 import { Recorder } from '../checks/time-line.ts';
 import type { Scenario } from './scenario.ts';
@@ -38,7 +37,8 @@ export class World implements Surroundings {
   readonly processes: SimulatedProcess[] = [];
   /** How often each kind of fault has struck, those of the connections aside. */
   readonly struck: Record<string, number> = {};
-  readonly downstream = new Downstream();
+  /** The faults are over: handlers and planners do what they should, and everybody finishes. */
+  isCalm = false;
   /** The store as clients reach it. */
   readonly server: Store & { readonly clusterId: string };
   /** Counts the stores that have stood in this place. */
@@ -49,7 +49,6 @@ export class World implements Surroundings {
   readonly #tails: { readonly untilMs: number; readonly forMs: number }[] = [];
   readonly #disturbances = new Set<Disturbance>();
   readonly #newest: (SimulatedProcess | undefined)[] = [];
-  #calmSinceMs: number | null = null;
 
   constructor(scenario: Scenario, program: (world: World) => Program) {
     this.scenario = scenario;
@@ -73,21 +72,6 @@ export class World implements Surroundings {
       this.recorder.note({ kind: 'uncaught', process: null, text });
     });
     this.program = program(this);
-  }
-
-  /** True once the faults are over: handlers and planners do what they should, and everybody finishes. */
-  get isCalm(): boolean {
-    return this.#calmSinceMs !== null;
-  }
-
-  /** How long the faults have been over; below zero while they are not. */
-  get calmForMs(): number {
-    return this.#calmSinceMs === null ? -1 : this.clock.nowMs() - this.#calmSinceMs;
-  }
-
-  /** The faults are over. */
-  calm(): void {
-    this.#calmSinceMs ??= this.clock.nowMs();
   }
 
   /** Counts a fault that struck. */

@@ -239,9 +239,6 @@ export class ScaleFleet {
       case 'leadershipLost':
       case 'sessionLost':
       case 'plannerFailed':
-      case 'plannerLate':
-      case 'unplaced':
-      case 'placed':
         return;
     }
   }

@@ -153,10 +153,6 @@ describe('what a mixed fleet is checked for', () => {
     watermark: null,
     state: null,
     lastFailure: null,
-    rest: null,
-    failing: null,
-    tenure: null,
-    suspicion: null,
   };
   const record = { schema: 1, minReader: 1, ...split, by: stamp('a') };
 

@@ -454,10 +454,6 @@ function split(fields: Partial<SplitRecord>): SplitRecord {
     watermark: '5',
     state: null,
     lastFailure: null,
-    rest: null,
-    failing: null,
-    tenure: null,
-    suspicion: null,
     ...fields,
   };
 }
@@ -509,7 +505,6 @@ function presence(instance: string, stamp: Stamp): string {
       maxInFlight: 1,
       parting: false,
       refuses: [],
-      plannerFailed: false,
       version: '1',
       host: 'h',
     },

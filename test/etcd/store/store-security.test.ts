@@ -84,9 +84,9 @@ describe('options', () => {
       'tls.file',
       'tls.caFile',
       'tls.keyFile',
+      'tls',
       'auth.token',
       'auth.username',
-      'tls',
     ]);
     expect(JSON.stringify([error, String(error)])).not.toContain('secret');
     for (const options of [null, {}, { endpoints: [] }, { endpoints: 'http://a:1' }]) {

@@ -31,7 +31,7 @@ async function sendTo(takesFrom: number): Promise<string> {
     Number(token.slice('token-'.length)) >= takesFrom
       ? Promise.resolve(token)
       : Promise.reject(refusal());
-  const call = { name: 'read', endpoint: 'a', place: 'a', hasAnswered: true, wasFull: false };
+  const call = { name: 'read', endpoint: 'a', hasAnswered: true, wasFull: false };
   return tokens.send(connection, send).catch((thrown: unknown) => {
     const { error } = failureOf(thrown, { ...call, kind: 'write' });
     return error.code;
@@ -74,7 +74,7 @@ test('tokens - of calls that were refused together one fetches a new one', async
 test('tokens - a wrong password and a missing permission are denials, and cost no pause', async () => {
   const codeOf = async (sent: Promise<unknown>): Promise<string> => {
     const thrown = await sent.catch((error: unknown) => error);
-    const call = { name: 'read', endpoint: 'a', place: 'a', hasAnswered: true, wasFull: false };
+    const call = { name: 'read', endpoint: 'a', hasAnswered: true, wasFull: false };
     const { error } = failureOf(thrown, { ...call, kind: 'read' });
     expect(error).toBeInstanceOf(LeaseholdError);
     return error.code;

@@ -1,5 +1,5 @@
 /** A worker in a process of its own, told what to do by its parent; see `child.ts`. */
-import { type ConfigInput, createWorker } from '../../../src/index.ts';
+import { createWorker, type WorkerConfig } from '../../../src/index.ts';
 import { etcdStore } from '../../../src/store/etcd/index.ts';
 import { finalPlan } from '../../support/fleet.ts';
 import { manySplits } from './many-splits.ts';
@@ -15,7 +15,7 @@ export interface ChildSetup {
   readonly splits: readonly string[];
   /** In place of `splits`, where these are too many to be named. */
   readonly manySplits?: number;
-  readonly config: ConfigInput;
+  readonly config: Partial<WorkerConfig>;
   readonly work: { readonly steps?: number; readonly stepMs: number };
 }
 

@@ -3,7 +3,7 @@
  * child processes. What they did is on one time line; what the store holds is read from the recorded history.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { ConfigInput, Planner } from '../../../src/index.ts';
+import type { Planner, WorkerConfig } from '../../../src/index.ts';
 import {
   finalPlan,
   Fleet,
@@ -31,7 +31,7 @@ export function seconds(count: number): number {
 export const LEASE_MS = seconds(3);
 
 /** Leases near the least that etcd grants; everything else in proportion. */
-export const CONFIG: ConfigInput = {
+export const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: LEASE_MS,
   opTimeoutMs: LEASE_MS / 3,
   rebalanceDelayMs: LEASE_MS / 6,
@@ -45,7 +45,7 @@ export const CONFIG: ConfigInput = {
 export interface FleetSetup {
   readonly endpoints: readonly string[];
   readonly gateways: readonly Gateway[];
-  readonly config?: ConfigInput;
+  readonly config?: Partial<WorkerConfig>;
   /** A final plan of these when no planner is given. */
   readonly splits?: readonly string[];
   readonly planner?: Planner;

@@ -63,10 +63,6 @@ export class HandLeader {
         watermark: null,
         state: null,
         lastFailure: null,
-        rest: null,
-        failing: null,
-        tenure: null,
-        suspicion: null,
       };
       await this.#gateway.put(this.#keys.split(split), splitCodec.encode(record, this.#stamp()));
     }

@@ -79,6 +79,6 @@ export function noteEvent(note: Note, event: CoordinationEvent): void {
     what: event.type,
     ...(split === undefined ? {} : { split }),
     ...('epoch' in event ? { epoch: event.epoch } : {}),
-    ...('reason' in event && event.reason !== null ? { detail: event.reason } : {}),
+    ...('reason' in event ? { detail: event.reason } : {}),
   });
 }

@@ -52,7 +52,7 @@ describe('the lives of a small fleet, at length', () => {
     ['one worker, to which two things happen', { bounds: twice }],
     ['two prompt workers, to which two things happen', prompt],
     ['two prompt workers, of which some are refused for good', { ...prompt, denialsEnd: false }],
-    ['two prompt workers, and a split on its last trial', { ...prompt, isOnLastTrial: true }],
+    ['two prompt workers, and a split at its last attempt', { ...prompt, maxAttempts: 1 }],
   ])(
     'composed - %s: safe in every state, and in order again wherever it ends up',
     (name, setting) => {

@@ -84,6 +84,7 @@ const verdict: FleetCase = {
   setting: {
     hasLeaders: true,
     completes: true,
+    maxAttempts: 2,
     bounds: { requeues: 1, unheard: 1 },
   },
   beginning: { isParked: true, then: A_LEADS },
@@ -98,17 +99,6 @@ const zombies: FleetCase = {
     bounds: { expiries: 1 },
   },
   beginning: { then: [...A_OWNS, 'a completes s'] },
-};
-/** A handler that wants its split set aside, beside a claim and a leader that come and go. */
-const refusals: FleetCase = {
-  name: 'refusals',
-  setting: {
-    instances: ['a', 'b'],
-    hasLeaders: true,
-    isPrompt: true,
-    bounds: { fails: 1, expiries: 1 },
-  },
-  beginning: { then: A_OWNS },
 };
 /** Everything at once: two workers that may lead, drains, marks, crashes, lost answers. */
 const combined: Partial<Setting> = {
@@ -138,18 +128,7 @@ const OTHERS = 'a lease shows another tenancy than the record';
 const STALLED = 'a split can run, and the verdict is stalled';
 
 describe('a small fleet', () => {
-  test.each([
-    claims,
-    endings,
-    marks,
-    restarts,
-    leaders,
-    verdict,
-    zombies,
-    refusals,
-    moving,
-    failover,
-  ])(
+  test.each([claims, endings, marks, restarts, leaders, verdict, zombies, moving, failover])(
     'composed - the world of $name is safe in every state, and its goals are in reach from everywhere',
     (one) => {
       expect(exploreAloud(worldOf(one, null)).found).toBeNull();

@@ -22,7 +22,7 @@ import { reconcile } from './tenancies.ts';
 export interface Beginning {
   /** Splits in the order of the setting: named for this worker from the beginning, where nobody leads. */
   readonly named?: string;
-  /** Every split was set aside. */
+  /** Every split has used up its attempts. */
   readonly isParked?: boolean;
   /** Steps by their labels, before the first one that counts. */
   readonly then?: readonly string[];
@@ -34,6 +34,7 @@ const SETTING: Setting = {
   bounds: {},
   hasLeaders: false,
   completes: false,
+  maxAttempts: 9,
   isPrompt: false,
   isStrict: true,
   without: null,
@@ -89,7 +90,8 @@ function firstState(setting: Setting, { named, isParked }: Beginning): Fleet {
   put(etcd, keys.plan, PLAN);
   for (const split of setting.splits) {
     const record = seededRecord({ weight: 1, seed: null });
-    const parked: SplitRecord = { ...record, status: 'quarantined' };
+    const { maxAttempts } = setting;
+    const parked: SplitRecord = { ...record, status: 'quarantined', attempts: maxAttempts };
     put(etcd, keys.split(split), isParked === true ? parked : record);
     if (named !== undefined) name({ setting, fleet }, split, named);
   }

@@ -4,7 +4,6 @@
  * Revisions count up for ever, so they are not part of it: of a remembered revision only whether its key still stands at it
  * can decide anything, and of a stamp only whose unsettled write it is.
  */
-import type { SplitRecord } from '../../../src/records/records.ts';
 import type { Compare, Entry, EtcdState, Outcome, Txn, Write } from './etcd.ts';
 import {
   type Fleet,
@@ -16,14 +15,8 @@ import {
   type Worker,
 } from './model.ts';
 
-/** What counts up for ever, or decides nothing here: time stands still, so a rest may end at any time. */
-const COUNTED = {
-  epoch: undefined,
-  generation: undefined,
-  rest: undefined,
-  failing: undefined,
-  tenure: undefined,
-};
+/** What counts up for ever, or decides nothing here. */
+const COUNTED = { epoch: undefined, generation: undefined, lastFailure: undefined };
 
 /** A value without what counts up for ever. */
 interface Token {
@@ -40,12 +33,7 @@ function tokenOf(value: object): Token {
   const known = tokensByObject.get(value);
   if (known !== undefined) return known;
   const { epoch } = value as { epoch?: string };
-  const { lastFailure } = value as Partial<SplitRecord>;
-  const failed =
-    lastFailure === undefined || lastFailure === null
-      ? null
-      : [lastFailure.epoch === epoch, lastFailure.never];
-  const text = JSON.stringify({ ...value, ...COUNTED, lastFailure: failed });
+  const text = JSON.stringify({ ...value, ...COUNTED });
   let id = idsByText.get(text);
   if (id === undefined) {
     id = idsByText.size;
@@ -163,8 +151,8 @@ class Keying {
       this.#known(keys.lease(split), worker.leases[split]!),
     );
     const index = Object.entries(leading.index).map(
-      ([split, { status, owner, isRefused, revision }]) =>
-        `${status}${owner}${Number(isRefused)}${this.#revision(keys.split(split), revision)}`,
+      ([split, { status, owner, attempts, revision }]) =>
+        `${status}${owner}${attempts}${this.#revision(keys.split(split), revision)}`,
     );
     return [
       `${worker.id}${worker.process}${this.#session(worker.session)}`,

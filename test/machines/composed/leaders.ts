@@ -4,8 +4,8 @@
  */
 import type { LeaderEvent } from '../../../machines/leader/leader.events.ts';
 import { assign, currentOwner } from '../../../src/protocol/assign.ts';
-import { isRefusedForGood } from '../../../src/protocol/faults/failures.ts';
-import { parkedRecordFor, setAsideRecord } from '../../../src/protocol/tenancy-records.ts';
+import { isAtCap } from '../../../src/protocol/attempts.ts';
+import { expiredToQuarantine, parkedRecordFor } from '../../../src/protocol/tenancy-records.ts';
 import { decideVerdict, type VerdictDecision } from '../../../src/protocol/verdict.ts';
 import type { InstanceId, SplitId } from '../../../src/base/ids.ts';
 import type { Decoded } from '../../../src/records/codec.ts';
@@ -164,11 +164,8 @@ function takeUp(place: Place): void {
 /** Takes the record of a split in as the store has it. */
 function index({ fleet, worker }: Place, split: string): void {
   const entry = fleet.etcd.entries[keys.split(split)]!;
-  const record = recordOf(entry)!;
-  const { status, owner } = record;
-  const isRefused = isRefusedForGood(record);
-  worker.leading.index[split] = { status, owner, isRefused, revision: entry.modRevision };
-  if (isRefused) readSoon({ worker }, split);
+  const { status, owner, attempts } = recordOf(entry)!;
+  worker.leading.index[split] = { status, owner, attempts, revision: entry.modRevision };
 }
 
 export function leads({ worker }: Pick<Place, 'worker'>): boolean {
@@ -190,7 +187,7 @@ export function leaderHearsLease(place: Place, split: string): void {
   if (known.status !== 'runnable') readSoon(place, split);
 }
 
-export function readSoon({ worker }: Pick<Place, 'worker'>, split: string): void {
+export function readSoon({ worker }: Place, split: string): void {
   const { leading } = worker;
   if (!leading.due.includes(split)) leading.due = [...leading.due, split].sort();
 }
@@ -202,18 +199,18 @@ export function isToBeRead(place: Place, split: string): boolean {
   const { due, index: known } = worker.leading;
   if (due.includes(split)) return true;
   if (setting.without === 'R24: ticks read nothing again') return false;
-  const { status, owner, isRefused, revision } = known[split]!;
+  const { status, owner, revision } = known[split]!;
   const isNamed = setting.instances.some((instance) =>
     publishedFor(place, instance)?.includes(splitIdFor(split)),
   );
-  const isOpen = status === 'runnable' && (owner !== null || isNamed || isRefused);
+  const isOpen = status === 'runnable' && (owner !== null || isNamed);
   const isLeased = worker.leases[split]!.entry !== null;
   // Reading what is known already would change nothing.
   const moved = fleet.etcd.entries[keys.split(split)]!.modRevision !== revision;
   return isOpen && !isLeased && (moved || isToBeSetAside(place, split));
 }
 
-/** Reads a record again, and sets it aside if its handler does not want it tried again (T12). */
+/** Reads a record again, and sets it aside if one more attempt would be too many (T12). */
 export function readAgain(place: Place, split: string): void {
   const { leading } = place.worker;
   leading.due = leading.due.filter((one) => one !== split);
@@ -221,15 +218,19 @@ export function readAgain(place: Place, split: string): void {
   if (isToBeSetAside(place, split)) setAside(place, split);
 }
 
-function isToBeSetAside({ fleet, worker }: Place, split: string): boolean {
+function isToBeSetAside({ fleet, worker, setting }: Place, split: string): boolean {
   const record = recordOf(fleet.etcd.entries[keys.split(split)])!;
-  if (record.status !== 'runnable' || !isRefusedForGood(record)) return false;
-  return itemFor(worker, 'quarantine', split) === undefined;
+  if (record.status !== 'runnable' || record.owner === null) return false;
+  if (worker.leases[split]!.entry !== null) return false;
+  if (!isAtCap(record.attempts + 1, setting.maxAttempts)) return false;
+  const presence = fleet.etcd.entries[keys.presence(record.owner)];
+  const mayReturn = (presence?.value as { nonce?: string } | undefined)?.nonce === record.nonce;
+  return !mayReturn && itemFor(worker, 'quarantine', split) === undefined;
 }
 
 function setAside(place: Place, split: string): void {
   const entry = place.fleet.etcd.entries[keys.split(split)]!;
-  const next = setAsideRecord(recordOf(entry)!, 'failed');
+  const next = expiredToQuarantine(recordOf(entry)!);
   write(place, 'quarantine', split, {
     compares: [
       { key: keys.split(split), target: 'modRevision', equals: entry.modRevision },
@@ -237,7 +238,7 @@ function setAside(place: Place, split: string): void {
     ],
     writes: [
       { put: keys.split(split), value: next, session: null },
-      { put: keys.parked(split), value: parkedRecordFor(next, 'never'), session: null },
+      { put: keys.parked(split), value: parkedRecordFor(next), session: null },
     ],
     onConflict: [],
   });
@@ -276,8 +277,7 @@ function divide(place: Place): Map<string, readonly SplitId[] | null> {
     for (const split of publishedFor(place, id) ?? []) published.set(split, id);
   }
   const runnable = setting.splits.filter(
-    (split) =>
-      worker.leading.index[split]!.status === 'runnable' && !worker.leading.index[split]!.isRefused,
+    (split) => worker.leading.index[split]!.status === 'runnable',
   );
   const { byInstance } = assign({
     instances: members.map((id) => ({

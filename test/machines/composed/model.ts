@@ -51,6 +51,7 @@ export interface Setting {
   readonly hasLeaders: boolean;
   /** Handlers complete their splits; otherwise they only hold them. */
   readonly completes: boolean;
+  readonly maxAttempts: number;
   /**
    * Watches are prompt, but for owners whose lease is gone, and so are the answers to what leaders write. Larger worlds
    * are: the smaller ones explore every delay.
@@ -123,8 +124,7 @@ export interface Tenancy {
 export interface Indexed {
   readonly status: SplitStatus;
   readonly owner: string | null;
-  /** Its handler does not want it tried again. */
-  readonly isRefused: boolean;
+  readonly attempts: number;
   readonly revision: number;
 }
 
@@ -173,11 +173,7 @@ export interface Fleet {
 }
 
 export const tenancyChart = new PureChart(tenancyMachine, { split: 's', drainDeadlineMs: 1 });
-export const leaderChart = new PureChart(leaderMachine, {
-  instance: 'a',
-  replanIntervalMs: 1,
-  planTimeoutMs: 1,
-});
+export const leaderChart = new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 });
 
 /** Where something happens. */
 export interface Place {

@@ -435,12 +435,12 @@ function requeue({ setting, fleet }: Place, split: string): void {
 const ONLY_TO_CLEAR = 'R23: a requeue writes the plan only to take a verdict back';
 
 /** Everybody watches what is parked: a leader reads the split, a worker may open it again. */
-function requeueHeard({ fleet }: Place): void {
+function requeueHeard({ setting, fleet }: Place): void {
   const { answer, about } = fleet.operator!;
   fleet.operator = null;
   if (answer!.kind !== 'committed') return;
   for (const worker of fleet.workers) {
     worker.over = worker.over.filter((one) => one !== about);
-    if (leads({ worker })) readSoon({ worker }, about);
+    if (leads({ worker })) readSoon({ setting, fleet, worker }, about);
   }
 }

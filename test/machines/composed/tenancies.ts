@@ -11,7 +11,7 @@ import {
   committedRecord,
   completedRecord,
   failedRecord,
-  type FailureFacts,
+  parkedRecordFor,
   releasedRecord,
 } from '../../../src/protocol/tenancy-records.ts';
 import type { Decoded } from '../../../src/records/codec.ts';
@@ -77,7 +77,7 @@ function clearUp({ fleet, worker }: Place, split: string, { chart }: Tenancy): v
     const item = itemFor(worker, kind, split);
     if (item !== undefined) abandon(fleet, worker, item);
   }
-  if (chart.name === 'completed') isOver(worker, split);
+  if (chart.name === 'completed' || chart.name === 'quarantined') isOver(worker, split);
 }
 
 function isOver(worker: Worker, split: string): void {
@@ -254,25 +254,13 @@ function pump(place: Place, split: string): void {
   if (tenancy.hasPendingCommit) {
     tenancy.hasPendingCommit = false;
     const progress = { watermark: nextWatermark(record), state: null };
-    const next = committedRecord(record, progress, spanOf(tenancy));
+    const next = committedRecord(record, progress, tenancy.startWatermark);
     put(place, split, { record: next, ending: null });
   } else if (tenancy.ending !== null) {
     const next = endedRecord(place, tenancy, tenancy.ending);
     put(place, split, { record: next, ending: tenancy.ending });
   }
 }
-
-const FACTS: Omit<FailureFacts, 'by'> = {
-  hasWitness: true,
-  tenancyMs: 0,
-  wallMs: 0,
-  backoff: { initialMs: 0, factor: 1, maxMs: 0, jitter: 0 },
-  random: 0,
-  startAttempts: 0,
-  startFailing: null,
-};
-
-const spanOf = ({ startWatermark }: Tenancy) => ({ startWatermark, tenancyMs: 0 });
 
 function nextWatermark({ watermark }: SplitRecord): string {
   return String(Number(watermark ?? '0') + 1);
@@ -282,11 +270,10 @@ function endedRecord({ worker, setting }: Place, tenancy: Tenancy, ending: Endin
   const record = tenancy.record!;
   switch (ending) {
     case 'complete':
-      return completedRecord(record, record, spanOf(tenancy));
+      return completedRecord(record, record, tenancy.startWatermark);
     case 'fail': {
-      // Where somebody leads, the handler does not want it tried again: that is for the leader to carry out (R28).
-      const failure = { reason: 'failed', never: setting.hasLeaders };
-      return failedRecord(record, failure, { ...FACTS, by: instanceOf(worker) });
+      const { maxAttempts } = setting;
+      return failedRecord(record, { reason: 'failed', by: instanceOf(worker), maxAttempts });
     }
     case 'release':
     case 'force':
@@ -300,6 +287,9 @@ function put(place: Place, split: string, sent: Pick<Item, 'record' | 'ending'>)
   const writes: Write[] = [{ put: key, value: record, session: null }];
   if (sent.ending !== null) {
     writes.push({ delete: keys.lease(split) });
+    if (record.status === 'quarantined') {
+      writes.push({ put: keys.parked(split), value: parkedRecordFor(record), session: null });
+    }
   }
   const { revision } = place.worker.tenancies[split]!;
   enqueue(place, {
@@ -333,12 +323,12 @@ function landed(place: Place, split: string, item: Item, revision: number): void
     return;
   }
   foldLease(worker, split, null, revision);
-  ended(place, split);
+  ended(place, split, item);
 }
 
-function ended(place: Place, split: string): void {
+function ended(place: Place, split: string, { record }: Item): void {
   place.worker.tenancies[split]!.ending = null;
-  tell(place, split, { type: 'ending.landed' });
+  tell(place, split, { type: 'ending.landed', quarantined: record!.status === 'quarantined' });
 }
 
 const ENDS_THERE = 'R4: an ending that meets its own epoch ends there';
@@ -379,7 +369,7 @@ function onConflict(place: Place, split: string, item: Item, found: Entry | null
     case 'fenced': {
       const mayHaveLanded = tenancy.chart.has('mayHaveLanded');
       if (item.ending === null) tell(place, split, { type: 'tenancy.fenced' });
-      else if (isHandedBack(item.ending === 'complete', mayHaveLanded)) ended(place, split);
+      else if (isHandedBack(item.ending === 'complete', mayHaveLanded)) ended(place, split, item);
       else tell(place, split, { type: 'ending.refused' });
     }
   }
@@ -403,15 +393,15 @@ export function expire(place: Place): void {
 }
 
 /** What claiming a split would be now; null when the worker cannot even ask. A stale record is read first. */
-export function decide({ fleet, worker }: Place, split: string): ClaimDecision | null {
+export function decide({ fleet, worker, setting }: Place, split: string): ClaimDecision | null {
   const tenancy = worker.tenancies[split];
   if (worker.session === null || tenancy?.chart.name !== 'awaiting') return null;
   const record = tenancy.isStale ? recordOf(fleet.etcd.entries[keys.split(split)]) : tenancy.record;
-  return record === null ? null : decisionOn({ worker }, split, record);
+  return record === null ? null : decisionOn({ fleet, worker, setting }, split, record);
 }
 
 function decisionOn(
-  { worker }: Pick<Place, 'worker'>,
+  { worker, setting }: Place,
   split: string,
   record: NonNullable<ReturnType<typeof recordOf>>,
 ): ClaimDecision {
@@ -422,8 +412,8 @@ function decisionOn(
   return decideClaim(
     { record, lease },
     { instance: instanceOf(worker), session: worker.session as SessionId },
-    // Deaths are told in the lives: here they make nobody a suspect.
-    { isNoDeath: true, leaseDurationMs: 1 },
+    // A claim of the process that holds the record follows the loss of its session, or a claim it gave up (R31).
+    { maxAttempts: setting.maxAttempts, waivesAttempt: record.nonce === nonceOf(worker) },
   );
 }
 
@@ -457,8 +447,8 @@ function claim(place: Place, split: string): void {
   }
   const owner = instanceOf(worker);
   const nonce = nonceOf(worker);
-  const { suspicion } = decision;
-  const record = claimedRecord(tenancy.record!, { owner, nonce, suspicion, agedMs: 0 });
+  const { attempts } = decision;
+  const record = claimedRecord(tenancy.record!, { owner, nonce, attempts });
   const lease: LeaseRecord = { owner, nonce, epoch: record.epoch, state: 'owned' };
   const splitKey = keys.split(split);
   const leaseKey = keys.lease(split);

@@ -72,10 +72,6 @@ export class Hand {
       watermark: null,
       state: null,
       lastFailure: null,
-      rest: null,
-      failing: null,
-      tenure: null,
-      suspicion: null,
     };
     this.#store.put(key, splitCodec.encode({ ...before, ...change }, this.#stamp()));
   }
@@ -106,7 +102,6 @@ export class Hand {
       maxInFlight: 0,
       parting: false,
       refuses: [],
-      plannerFailed: false,
       version: '0.1.0',
       host: '',
       ...change,
@@ -116,7 +111,7 @@ export class Hand {
   }
 
   park(id: string): void {
-    const parked = { attempts: 3, reason: 'by hand', owner: OTHER, rule: null };
+    const parked = { attempts: 3, reason: 'by hand', owner: OTHER };
     this.#store.put(this.#keys.parked(id as SplitId), parkedCodec.encode(parked, this.#stamp()));
   }
 

@@ -10,8 +10,7 @@ import { virtualClock } from '../../../src/base/virtual-clock.ts';
 import type { CoordinationEvent, Planner } from '../../../src/coordinator/api/api.ts';
 import type { Transition } from '../../../src/coordinator/api/transition.ts';
 import type { WorkerConfig } from '../../../src/coordinator/api/config.ts';
-import { createCoordinator } from '../../../src/coordinator/coordinator.ts';
-import { TestSeam } from '../../support/seam.ts';
+import { createCoordinator, type SplitCoordinator } from '../../../src/coordinator/coordinator.ts';
 import { jobKeys } from '../../../src/records/keys.ts';
 import {
   leaseCodec,
@@ -31,11 +30,13 @@ export const SPLIT = 's1' as SplitId;
 export const LEASE_MS = 9_000;
 export const OPERATION_MS = 2_000;
 export const DRAIN_MS = 30_000;
+export const ATTEMPTS_MAX = 3;
 
 const CONFIG: Partial<WorkerConfig> = {
   leaseDurationMs: LEASE_MS,
   opTimeoutMs: OPERATION_MS,
   drainDeadlineMs: DRAIN_MS,
+  maxAttempts: ATTEMPTS_MAX,
   // Nothing is read again by the way: each path says what is heard and when.
   reconcileIntervalMs: 10_000_000,
   replanIntervalMs: 60_000,
@@ -64,7 +65,7 @@ export class Stage {
   readonly feed: Transition[] = [];
   /** Names of the lines it logged. */
   readonly lines: string[] = [];
-  readonly worker: TestSeam;
+  readonly worker: SplitCoordinator;
 
   readonly #line: LogLine = ({ event }) => {
     this.lines.push(String(event));
@@ -73,23 +74,19 @@ export class Stage {
   constructor({ config, planner = noPlanner, replace }: StageOptions = {}) {
     this.probe = new ChartProbe(replace);
     this.probe.nowMs = () => this.clock.nowMs();
-    this.worker = listening(
-      this.probe,
-      () =>
-        new TestSeam(
-          createCoordinator({
-            job: 'job',
-            prefix: 'test',
-            store: this.held,
-            instanceId: ME,
-            planner,
-            config: { ...CONFIG, ...config },
-            clock: this.clock,
-            random: seededRandom(2),
-            inspect: (transition) => this.feed.push(transition),
-            logger: { debug: this.#line, info: this.#line, warn: this.#line, error: this.#line },
-          }),
-        ),
+    this.worker = listening(this.probe, () =>
+      createCoordinator({
+        job: 'job',
+        prefix: 'test',
+        store: this.held,
+        instanceId: ME,
+        planner,
+        config: { ...CONFIG, ...config },
+        clock: this.clock,
+        random: seededRandom(2),
+        inspect: (transition) => this.feed.push(transition),
+        logger: { debug: this.#line, info: this.#line, warn: this.#line, error: this.#line },
+      }),
     );
     this.worker.listen((event) => this.events.push(event));
     this.worker.verdict().catch(() => undefined);

@@ -5,9 +5,6 @@ const NEVER_TWICE = 'The worker never arms it twice; paths.test.ts shows it on t
 const TOLD_ANYWAY =
   'A presence that changed is an input that changed, whatever became of the peer.';
 const HAS_FIRED = 'What failed was sent when the timer fired: none runs.';
-const GROWS = 'How long is waited for is shown by leader.test.ts, on the chart alone.';
-const NO_PAUSE = 'A run is under way: no pause is.';
-const PATIENCE = 'The path ends before; leader.test.ts shows on the chart alone when it is over.';
 const NOT_WATCHED =
   'Nothing is watched there, and what a reading brings later is dropped with its worker or its term.';
 const NOT_ANNOUNCED = 'Nothing is announced that could be marked.';
@@ -22,40 +19,8 @@ export const UNNOTICED: Readonly<Record<ChartName, Readonly<Record<string, strin
       'Leaving closes both sessions last.',
     'campaigning.standing on session.expired -> following: leaves out closeLeaderSession':
       'There is none any more.',
-    'leading.governing.planning.enumerating on planner.late stays: leaves out xstate.assign at 1':
-      GROWS,
-    'leading.governing.planning.enumerating on planner.late stays: leaves out xstate.cancel at 2':
+    'leading.governing.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 1':
       HAS_FIRED,
-    'leading.governing.planning.enumerating.prompt on planner.late -> leading.governing.planning.enumerating.late: leaves out xstate.assign at 1':
-      GROWS,
-    'leading.governing.planning.enumerating.prompt on planner.late -> leading.governing.planning.enumerating.late: leaves out xstate.cancel at 2':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating on planner.overdue stays: leaves out xstate.cancel at 0':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating on planner.overdue stays: leaves out xstate.assign at 1':
-      GROWS,
-    'leading.governing.planning.enumerating on planner.overdue stays: leaves out xstate.cancel at 3':
-      NO_PAUSE,
-    'leading.governing.planning.enumerating.late on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.cancel at 0':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating.late on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.assign at 1':
-      GROWS,
-    'leading.governing.planning.enumerating.late on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.cancel at 3':
-      NO_PAUSE,
-    'leading.governing.planning.enumerating.prompt on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.cancel at 0':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating.prompt on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.assign at 1':
-      GROWS,
-    'leading.governing.planning.enumerating.prompt on planner.overdue -> leading.governing.planning.enumerating.overdue: leaves out xstate.cancel at 3':
-      NO_PAUSE,
-    'leading.governing.planning.enumerating on planner.returned -> leading.governing.planning.seeding: leaves out xstate.assign at 0':
-      GROWS,
-    'leading.governing.planning.enumerating on planner.threw [isFailing] stays: leaves out xstate.cancel at 1':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 2':
-      HAS_FIRED,
-    'leading.governing.planning.enumerating on planner.threw stays: leaves out xstate.cancel at 4':
-      PATIENCE,
   },
   presence: {
     'probing on step.failed stays: leaves out xstate.cancel at 1': HAS_FIRED,

@@ -66,13 +66,13 @@ describe('a drain', () => {
     const held = await holding();
     await ask();
     await fleet.advance(DRAIN_MS - 10 - fleet.slackMs);
-    const inTime = held.a.coordinator.commitNow('s0', { watermark: 1 });
+    const inTime = held.a.coordinator.commit('s0', { watermark: 1 });
     await fleet.advance(5);
     await inTime;
     expect(told(held)).toEqual(['revokeRequested']);
     await fleet.until('it is taken', () => told(held).length === 2, 10);
     expect(told(held)).toEqual(['revokeRequested', 'lost(revoked)']);
-    const late = held.a.coordinator.commitNow('s0', { watermark: 2 });
+    const late = held.a.coordinator.commit('s0', { watermark: 2 });
     await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
     expect(fleet.split('s0')).toMatchObject({ owner: null, watermark: '1', attempts: 0 });
     expect(fleet.lease('s0')).toBeNull();
@@ -83,7 +83,7 @@ describe('a drain', () => {
     held.a.client.when(writesTo((key) => key.endsWith('splits/s0'))).delay(1_500, { times: 1 });
     await ask();
     await fleet.advance(DRAIN_MS - 500);
-    const slow = held.a.coordinator.commitNow('s0', { watermark: 9 });
+    const slow = held.a.coordinator.commit('s0', { watermark: 9 });
     await fleet.advance(600);
     expect(told(held)).toEqual(['revokeRequested', 'lost(revoked)']);
     expect(fleet.lease('s0')).not.toBeNull();
@@ -178,7 +178,7 @@ describe('a cancelled drain', () => {
     const held = await cancelled();
     for (let watermark = 1; watermark <= 3; watermark += 1) {
       await fleet.advance(DRAIN_MS - 1_000);
-      const committed = held.a.coordinator.commitNow('s0', { watermark });
+      const committed = held.a.coordinator.commit('s0', { watermark });
       await fleet.advance(1);
       await committed;
     }
@@ -186,7 +186,7 @@ describe('a cancelled drain', () => {
     const sinceMs = fleet.clock.nowMs();
     held.a.client.when(writesTo((key) => key.endsWith('splits/s0'))).loseBefore({ times: 30 });
     await fleet.advance(1_000);
-    const lostCommit = held.a.coordinator.commitNow('s0', { watermark: 4 });
+    const lostCommit = held.a.coordinator.commit('s0', { watermark: 4 });
     lostCommit.catch(() => undefined);
     await fleet.until('given up', () => told(held).includes('lost(revoked)'), 2 * DRAIN_MS);
     const silentMs = fleet.clock.nowMs() - sinceMs;
@@ -208,7 +208,7 @@ describe('a cancelled drain', () => {
   test('a second request past the first deadline - is forced at once (R34)', async () => {
     const held = await cancelled();
     await fleet.advance(DRAIN_MS - 1_500);
-    const committed = held.a.coordinator.commitNow('s0', { watermark: 1 });
+    const committed = held.a.coordinator.commit('s0', { watermark: 1 });
     await fleet.advance(3_000);
     await committed;
     expect(stateOf(held)).toBe('held.cancelledDrain');
@@ -269,11 +269,11 @@ describe('the end of a split', () => {
   test('a commit during a drain - never completes; only a completed one does (R36)', async () => {
     const held = await holding();
     await ask();
-    const cut = held.a.coordinator.commitNow('s0', { watermark: 100, completed: false });
+    const cut = held.a.coordinator.commit('s0', { watermark: 100, completed: false });
     await fleet.advance(10);
     await cut;
     expect(fleet.split('s0')?.status).toBe('runnable');
-    const done = held.a.coordinator.commitNow('s0', { watermark: 100, completed: true });
+    const done = held.a.coordinator.commit('s0', { watermark: 100, completed: true });
     await fleet.advance(10);
     await done;
     expect(fleet.split('s0')).toMatchObject({ status: 'completed', owner: null });
@@ -285,10 +285,10 @@ describe('the end of a split', () => {
     held.a.client.when(writesTo((key) => key.endsWith('splits/s0'))).delay(1_500, { times: 1 });
     await ask();
     await fleet.advance(DRAIN_MS - 500);
-    const first = held.a.coordinator.commitNow('s0', { watermark: 1 });
+    const first = held.a.coordinator.commit('s0', { watermark: 1 });
     await fleet.advance(10);
     held.a.coordinator.declineRevoke('s0');
-    const complete = held.a.coordinator.commitNow('s0', { watermark: 2, completed: true });
+    const complete = held.a.coordinator.commit('s0', { watermark: 2, completed: true });
     await expect(complete).rejects.toMatchObject({ code: 'E_FENCED' });
     await fleet.advance(3_000);
     await first;
@@ -299,11 +299,11 @@ describe('the end of a split', () => {
     const held = await holding();
     held.a.client.when(writesTo((key) => key.endsWith('splits/s0'))).delay(500, { times: 1 });
     const { coordinator } = held.a;
-    const sent = coordinator.commitNow('s0', { watermark: 1 });
+    const sent = coordinator.commit('s0', { watermark: 1 });
     await fleet.advance(10);
-    const unsent = coordinator.commitNow('s0', { watermark: 2, state: 'two' });
-    const complete = coordinator.commitNow('s0', { watermark: 3, completed: true });
-    const late = coordinator.commitNow('s0', { watermark: 4 });
+    const unsent = coordinator.commit('s0', { watermark: 2, state: 'two' });
+    const complete = coordinator.commit('s0', { watermark: 3, completed: true });
+    const late = coordinator.commit('s0', { watermark: 4 });
     await expect(late).rejects.toMatchObject({ code: 'E_FENCED' });
     await fleet.advance(1_000);
     await Promise.all([sent, unsent, complete]);

@@ -66,7 +66,8 @@ describe('a rolling restart', () => {
       const hasAll = (): boolean => journal.runningOn(name).length === 4;
       await fleet.until('it runs its splits again', hasAll, 2_000);
       expect(journal.runningOn(name)).toEqual(before.get(name));
-      // A crash costs nothing that had made progress (R48).
+      // A crash costs one attempt, until progress lands (R31).
+      for (const id of before.get(name)!) expect(fleet.split(id)!.attempts).toBe(1);
       await fleet.advance(2_000);
       for (const id of before.get(name)!) expect(fleet.split(id)!.attempts).toBe(0);
       for (const other of names) {

@@ -28,7 +28,7 @@ describe('an owner that slept', () => {
       const a = fleet.seam('a');
       await fleet.until('a owns it', () => a.held.size === 1, 5_000);
       const b = fleet.seam('b');
-      void a.coordinator.commitNow('s1', { watermark: 40 });
+      void a.coordinator.commit('s1', { watermark: 40 });
       await fleet.advance(2_000);
       const { epoch } = a.held.get('s1')!;
 
@@ -38,7 +38,7 @@ describe('an owner that slept', () => {
         : [];
       await fleet.until('b owns it', () => b.held.size === 1, 2 * LEASE_MS);
       expect(b.held.get('s1')?.watermark).toBe(40n);
-      void b.coordinator.commitNow('s1', { watermark: 50, state: 'of b' });
+      void b.coordinator.commit('s1', { watermark: 50, state: 'of b' });
       await fleet.advance(LEASE_MS);
       const stored = storedText(fleet, 's1');
       expect(stored).toContain('"50"');
@@ -73,11 +73,11 @@ describe('an owner that slept', () => {
       expect(eventsOf(a, 'lost', 's1')).toMatchObject([{ epoch }]);
 
       const sent = a.client.when(toSplit).refuse('E_STORE_UNREACHABLE');
-      expect(await refusalOf(fleet, a.coordinator.commitNow('s1', { watermark: 61 }))).toBe(
+      expect(await refusalOf(fleet, a.coordinator.commit('s1', { watermark: 61 }))).toBe(
         'E_FENCED',
       );
       expect(sent.hits).toBe(0);
-      const next = watched(b.coordinator.commitNow('s1', { watermark: 55 }));
+      const next = watched(b.coordinator.commit('s1', { watermark: 55 }));
       await fleet.advance(100);
       expect(next.state).toBe('resolved');
       expect(fleet.split('s1')?.watermark).toBe('55');

@@ -67,9 +67,7 @@ describe('a drain that does not end', () => {
       expect(watermark).toBe(lastCommits.get(id));
       expect(fleet.split(id)).toMatchObject({ attempts: 0, owner: 'b' });
       const before = storedText(fleet, id);
-      expect(await refusalOf(fleet, a.coordinator.commitNow(id, { watermark: 99 }))).toBe(
-        'E_FENCED',
-      );
+      expect(await refusalOf(fleet, a.coordinator.commit(id, { watermark: 99 }))).toBe('E_FENCED');
       expect(storedText(fleet, id)).toBe(before);
     }
     expect(eventsOf(a, 'sessionLost')).toEqual([]);

@@ -9,7 +9,7 @@ import type { Epoch } from '../../../src/base/decimals.ts';
 import { finalPlan, holdUntilAsked, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import { FAULTS, hitsOf, landings, transaction, violations } from '../../support/faults.ts';
 import { fleet, startFleet } from '../../support/scenario.ts';
-import { eventsOf, onLastTrial, pass } from '../../support/observed.ts';
+import { eventsOf, pass } from '../../support/observed.ts';
 
 function leaseKey(id: string): string {
   return fleet.keys.lease(id as SplitId);
@@ -48,7 +48,7 @@ describe('release', () => {
 });
 
 describe('fail', () => {
-  test.each(FAULTS)('$name - is one failure (R4)', async (fault) => {
+  test.each(FAULTS)('$name - spends one attempt (R4)', async (fault) => {
     await startFleet({ planner: finalPlan(['s1']) });
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.has('s1'));
@@ -58,21 +58,21 @@ describe('fail', () => {
     await failed;
     expect(hitsOf(rules)).toBe(fault.times);
     expect(landings(fleet.store, 'fail')).toHaveLength(1);
-    expect(fleet.split('s1')).toMatchObject({ epoch: '2', owner: 'a', failing: { failures: 1 } });
+    expect(fleet.split('s1')).toMatchObject({ epoch: '2', attempts: 1, owner: 'a' });
     expect(fleet.split('s1')?.lastFailure).toMatchObject({ reason: 'no luck', epoch: '1' });
     expect(eventsOf(a, 'lost')).toEqual([]);
-    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
+    await a.coordinator.commit('s1', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict?.kind === 'complete');
     expect(fleet.split('s1')).toMatchObject({ attempts: 0, status: 'completed' });
     expect(violations(fleet.store)).toEqual([]);
   });
 
-  test.each(FAULTS)('$name for good - parks the split once (R28)', async (fault) => {
-    await startFleet({ planner: finalPlan(['s1']) });
+  test.each(FAULTS)('$name at the cap - parks the split once (R28)', async (fault) => {
+    await startFleet({ planner: finalPlan(['s1']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     await fleet.until('a holds', () => a.held.has('s1'));
     const rules = fault.strike(a.client, transaction('fail'));
-    const failed = a.coordinator.fail('s1', 'poison', undefined, { never: true });
+    const failed = a.coordinator.fail('s1', 'poison');
     await fleet.until('the verdict', () => a.verdict !== null);
     await fleet.advance(5_000);
     await failed;
@@ -88,9 +88,9 @@ describe('fail', () => {
 
 describe('quarantine', () => {
   test.each(FAULTS)(
-    '$name - an owner that died on its last trial is counted once (R28)',
+    '$name - an owner that died at the cap is counted once (R28)',
     async (fault) => {
-      await startFleet({ planner: finalPlan(['s1', 's2']) });
+      await startFleet({ planner: finalPlan(['s1', 's2']), config: { maxAttempts: 1 } });
       let finish!: () => void;
       const isOver = new Promise<void>((resolve) => {
         finish = resolve;
@@ -105,16 +105,12 @@ describe('quarantine', () => {
       const id = fleet.leasesOf('b')[0]!;
       const { epoch } = fleet.split(id)!;
       const rules = fault.strike(a.client, transaction('quarantine'));
-      await onLastTrial(fleet, id);
       b.crash();
       await fleet.until('quarantined', () => fleet.split(id)?.status === 'quarantined');
       await fleet.advance(LEASE_MS);
       expect(hitsOf(rules)).toBe(fault.times);
       expect(landings(fleet.store, 'quarantine')).toHaveLength(1);
-      expect(fleet.split(id)).toMatchObject({
-        epoch: `${Number(epoch) + 1}`,
-        suspicion: { charged: 3 },
-      });
+      expect(fleet.split(id)).toMatchObject({ epoch: `${Number(epoch) + 1}`, attempts: 1 });
       expect(eventsOf(a, 'quarantined')).toHaveLength(1);
       finish();
       await fleet.until('the end', () => a.run.state !== 'pending');
@@ -140,7 +136,7 @@ describe('a lease that no tenancy holds', () => {
     await startFleet({ planner: finalPlan(['s1', 's2']) });
     const a = fleet.seam('a');
     await fleet.until('both', () => a.held.size === 2);
-    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
+    await a.coordinator.commit('s1', { watermark: 1, completed: true });
     await fleet.advance(1_000);
     const before = fleet.store.dump(fleet.keys.split('s1' as SplitId))[0];
     const rules = fault.strike(a.client, transaction('dropLease'));
@@ -152,7 +148,7 @@ describe('a lease that no tenancy holds', () => {
     expect(fleet.store.dump(fleet.keys.split('s1' as SplitId))[0]).toEqual(before);
     expect(eventsOf(a, 'lost')).toEqual([]);
     expect(fleet.leasesOf('a')).toEqual(['s2']);
-    await a.coordinator.commitNow('s2', { watermark: 1, completed: true });
+    await a.coordinator.commit('s2', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict?.kind === 'complete');
   });
 

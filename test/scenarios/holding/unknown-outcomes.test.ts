@@ -114,7 +114,7 @@ describe('verdict', () => {
     const a = fleet.seam('a');
     await fleet.until('a split', () => a.held.has('s1'));
     const rules = fault.strike(a.client, transaction('verdict'));
-    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
+    await a.coordinator.commit('s1', { watermark: 1, completed: true });
     await fleet.advance(2 * LEASE_MS);
     expect(hitsOf(rules)).toBe(fault.times);
     expect(eventsOf(a, 'verdict')).toHaveLength(1);

@@ -54,8 +54,7 @@ describe('a leader that renews and writes', () => {
       fleet.seam('b', { config: { maxInFlight: 0 } });
       await fleet.advance(1_000);
       completeAll(a);
-      for (const id of [...a.held.keys()])
-        await a.coordinator.complete(id, null, a.held.get(id)!.epoch);
+      for (const id of [...a.held.keys()]) await a.coordinator.complete(id, null);
       await fleet.until('the verdict', () => a.verdict !== null, 4 * LEASE_MS);
       expect(fleet.leader()).toBe('b');
     },

@@ -1,6 +1,5 @@
 import { describe, expect, test } from '@jest/globals';
 import { fatalPlannerError, type Planner } from '../../../src/index.ts';
-import type { InstanceId } from '../../../src/base/ids.ts';
 import { writesTo } from '../../../src/store/faults.ts';
 import { finalPlan, holdUntilAsked, ids, LEASE_MS, type SeamWorker } from '../../support/fleet.ts';
 import {
@@ -133,8 +132,8 @@ describe('candidates', () => {
 
   test('a cordoned worker - may lead (R20)', async () => {
     await startFleet({ planner: finalPlan(ids(2)) });
-    // As an operator leaves it who has cordoned this instance in an earlier life of the job.
-    await fleet.store.put(fleet.keys.cordoned('a' as InstanceId), '{}');
+    const operator = fleet.operator();
+    await operator.cordon('a');
     const [a, b] = await startInOrder('a', 'b');
     await fleet.until('b holds all', () => b.held.size === 2);
     expect(fleet.leader()).toBe('a');

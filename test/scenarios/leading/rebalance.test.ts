@@ -466,7 +466,7 @@ describe('weights', () => {
     const finished = b.held.size;
     for (const [id, { watermark }] of [...b.held]) {
       b.held.delete(id);
-      void b.coordinator.commitNow(id, { watermark: watermark! + 1n, completed: true });
+      void b.coordinator.commit(id, { watermark: watermark! + 1n, completed: true });
     }
     splits.push(...ids(4, 'new').map(heavy));
     await quiet('the rest and the new ones', 10 - finished + 4);
@@ -503,7 +503,7 @@ describe('unequal workers', () => {
       const from = a.held.size === 1 && done % 2 === 1 ? a : b.held.size > 0 ? b : a;
       const [id] = from.held.keys();
       from.held.delete(id!);
-      void from.coordinator.commitNow(id!, { watermark: 1_000, completed: true });
+      void from.coordinator.commit(id!, { watermark: 1_000, completed: true });
       const running = Math.min(6, 9 - done);
       await settle(fleet, `${running} run`, [a, b], () => held() === running, 2_000);
     }

@@ -22,7 +22,7 @@ function completeExcept(seam: SeamWorker, bad: readonly string[]): void {
     if (event.type !== 'gained') return;
     const { id } = event.split;
     const ending = bad.includes(id)
-      ? seam.coordinator.fail(id, 'cannot be read', event.epoch, { never: true })
+      ? seam.coordinator.fail(id, 'cannot be read', event.epoch)
       : seam.coordinator.commit(id, { watermark: 1, completed: true }, event.epoch);
     ending.catch(() => undefined);
   });
@@ -82,7 +82,7 @@ describe('a verdict', () => {
   );
 
   test('one quarantined split of five - is stalled by name on every worker, also after a restart of the fleet', async () => {
-    await startFleet({ planner: finalPlan(ids(5)) });
+    await startFleet({ planner: finalPlan(ids(5)), config: { maxAttempts: 1 } });
     const workers = threeWorkers(['s3']);
     await fleet.until('the verdict', allHave(workers));
     const stalled: Verdict = {
@@ -118,11 +118,11 @@ describe('a verdict', () => {
     const a = fleet.seam('a');
     await fleet.until('all held', () => a.held.size === 3);
     for (const id of ['s0', 's1']) {
-      void a.coordinator.commitNow(id, { watermark: 1, completed: true });
+      void a.coordinator.commit(id, { watermark: 1, completed: true });
     }
     await fleet.advance(5 * LEASE_MS);
     expect(a.verdict).toBeNull();
-    void a.coordinator.commitNow('s2', { watermark: 1, completed: true });
+    void a.coordinator.commit('s2', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict !== null, 1_000);
   });
 });
@@ -130,7 +130,7 @@ describe('a verdict', () => {
 describe('a requeue against a verdict in the making', () => {
   /** One worker that leads, and one quarantined split that ends well the second time. */
   async function judged(delay: (a: SeamWorker) => void): Promise<SeamWorker> {
-    await startFleet({ planner: finalPlan(['good', 'bad']) });
+    await startFleet({ planner: finalPlan(['good', 'bad']), config: { maxAttempts: 1 } });
     const a = fleet.seam('a');
     delay(a);
     const bad = ['bad'];
@@ -206,7 +206,7 @@ describe('a completion that lands late', () => {
     a.client.when('openSession').loseBefore();
     const late = transaction('complete');
     a.client.when(late).delay(LEASE_MS + TICK_MS);
-    const completing = watched(a.coordinator.commitNow('s0', { watermark: 5, completed: true }));
+    const completing = watched(a.coordinator.commit('s0', { watermark: 5, completed: true }));
     await fleet.until('the lease is gone', () => fleet.lease('s0') === null, 2 * LEASE_MS);
     const record = fleet.split('s0')!;
     expect(record.status).toBe('runnable');
@@ -279,7 +279,7 @@ describe('a paused job', () => {
     await fleet.until('held', () => a.held.size === 2);
     await fleet.operator().pause();
     await fleet.advance(100);
-    for (const id of ids(2)) void a.coordinator.commitNow(id, { watermark: 1, completed: true });
+    for (const id of ids(2)) void a.coordinator.commit(id, { watermark: 1, completed: true });
     await fleet.until('both done', () =>
       ids(2).every((id) => fleet.split(id)?.status === 'completed'),
     );

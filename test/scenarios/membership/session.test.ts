@@ -131,7 +131,7 @@ describe('a worker cut off in silence', () => {
     const [onA, onB] = [timed(a), timed(b)];
     const mine = [...a.held.keys()];
     a.client.partition({ silent: true });
-    const pending = watched(a.coordinator.commitNow(mine[0]!, { watermark: 1 }));
+    const pending = watched(a.coordinator.commit(mine[0]!, { watermark: 1 }));
     await fleet.until('moved', () => b.held.size === 4, 4 * LEASE_MS);
     const lostAt = onA.filter(({ event }) => event.type === 'lost').map(({ atMs }) => atMs);
     const gainedAt = onB.filter(({ event }) => event.type === 'gained').map(({ atMs }) => atMs);
@@ -145,7 +145,7 @@ describe('a worker cut off in silence', () => {
     expect(Math.max(...lostAt)).toBeLessThanOrEqual(Math.min(...freedAt) - FENCE_MARGIN_MS);
     expect(Math.min(...freedAt)).toBeLessThanOrEqual(Math.min(...gainedAt));
     expect(codeOf(pending)).toBe('E_FENCED');
-    const refused = watched(a.coordinator.commitNow(mine[1]!, { watermark: 1 }));
+    const refused = watched(a.coordinator.commit(mine[1]!, { watermark: 1 }));
     await fleet.advance(0);
     expect(codeOf(refused)).toBe('E_FENCED');
   });
@@ -216,7 +216,7 @@ describe('a loop that was blocked for longer than the lease', () => {
     await fleet.until('moved', () => b.held.size === 4, 4 * LEASE_MS);
     a.thaw();
     // The very first thing that the handler does, before any timer has fired.
-    const commits = mine.map((id) => watched(a.coordinator.commitNow(id, { watermark: 5 })));
+    const commits = mine.map((id) => watched(a.coordinator.commit(id, { watermark: 5 })));
     await fleet.advance(1_000);
     for (const commit of commits) expect(codeOf(commit)).toBe('E_FENCED');
     expect(eventsOf(a, 'lost').map((event) => 'splitId' in event && event.splitId)).toEqual(mine);
@@ -234,7 +234,7 @@ describe('a loop that was blocked for longer than the lease', () => {
     a.freeze('stops');
     await fleet.until('moved', () => b.held.size === 4, 4 * LEASE_MS);
     a.thaw();
-    const commit = watched(a.coordinator.commitNow(mine[0]!, { watermark: 5 }));
+    const commit = watched(a.coordinator.commit(mine[0]!, { watermark: 5 }));
     await fleet.advance(1_000);
     expect(codeOf(commit)).toBe('E_FENCED');
     expect(eventsOf(a, 'lost')).toHaveLength(2);

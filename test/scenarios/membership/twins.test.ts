@@ -56,7 +56,7 @@ async function expectToCarryOn(survivor: Twin, dead: Twin, count: number): Promi
   expect(eventsOf(survivor, 'lost')).toHaveLength(lostBefore);
   for (const id of survivor.held.keys()) expect(fleet.split(id)?.nonce).toBe(nonce);
   for (const id of [...survivor.held.keys()]) {
-    void survivor.coordinator.commitNow(id, { watermark: 500, completed: true });
+    void survivor.coordinator.commit(id, { watermark: 500, completed: true });
   }
   await fleet.until('the verdict', () => survivor.verdict !== null, LEASE_MS);
   expect(survivor.verdict?.kind).toBe('complete');

@@ -160,9 +160,7 @@ describe('strangers under our prefix', () => {
       expect(fleet.store.dump(root + key)[0]?.value).toBe(value);
     }
     await Promise.all(
-      [...a.held.keys()].map((id) =>
-        a.coordinator.commitNow(id, { watermark: 1, completed: true }),
-      ),
+      [...a.held.keys()].map((id) => a.coordinator.commit(id, { watermark: 1, completed: true })),
     );
     await fleet.until('the verdict', () => a.verdict !== null);
     expect(a.verdict).toMatchObject({ kind: 'complete', completed: 4 });
@@ -276,7 +274,7 @@ describe('versions side by side', () => {
     );
     const a = fleet.seam('a');
     await fleet.until('a holds the other', () => a.held.has('s4'));
-    await a.coordinator.commitNow('s4', { watermark: 1, completed: true });
+    await a.coordinator.commit('s4', { watermark: 1, completed: true });
     await fleet.advance(10 * LEASE_MS);
     expect(a.verdict).toBeNull();
     expect(fleet.plan()?.verdict).toBeNull();
@@ -314,7 +312,7 @@ describe('versions side by side', () => {
     };
     const colour = { colour: { red: 1 }, schema: 2, minReader: 1 };
     survives(split, { ...colour, owner: 'a' });
-    await a.coordinator.commitNow('s1', { watermark: 7 });
+    await a.coordinator.commit('s1', { watermark: 7 });
     survives(split, { ...colour, watermark: '7' });
     await a.coordinator.giveUp('s1');
     survives(split, { ...colour, owner: null });
@@ -324,12 +322,12 @@ describe('versions side by side', () => {
     survives(split, { ...colour, owner: null, attempts: 1 });
     await fleet.until('a takes it again', () => fleet.lease('s1') !== null, 30_000);
     await fleet.advance(20);
-    await a.coordinator.commitNow('s1', { watermark: 9, completed: true });
+    await a.coordinator.commit('s1', { watermark: 9, completed: true });
     survives(split, { ...colour, status: 'completed' });
     // Elected and published over it: generation and seal moved, the field stayed.
     survives(fleet.keys.plan, { region: 'north', sealed: true, generation: 2 });
     for (const id of ['s2', 's3', 's4'])
-      await a.coordinator.commitNow(id, { watermark: 1, completed: true });
+      await a.coordinator.commit(id, { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict !== null);
     survives(fleet.keys.plan, { region: 'north', generation: 2, verdict: { kind: 'complete' } });
   });
@@ -341,7 +339,7 @@ describe('versions side by side', () => {
     await fleet.store.remove(fleet.keys.split('s1' as never));
     await fleet.until('a noticed', () => !a.held.has('s1'), 20_000);
     for (const id of ['s2', 's3', 's4'])
-      await a.coordinator.commitNow(id, { watermark: 1, completed: true });
+      await a.coordinator.commit(id, { watermark: 1, completed: true });
     await fleet.advance(6 * LEASE_MS);
     expect(a.verdict).toBeNull();
     expect(a.lines.some(({ level, message }) => level === 'warn' && message.includes('s1'))).toBe(
@@ -349,7 +347,7 @@ describe('versions side by side', () => {
     );
     await fleet.operator().requeue('s1');
     await fleet.until('a holds it', () => a.held.has('s1'), 30_000);
-    await a.coordinator.commitNow('s1', { watermark: 1, completed: true });
+    await a.coordinator.commit('s1', { watermark: 1, completed: true });
     await fleet.until('the verdict', () => a.verdict !== null);
   });
 });

@@ -22,12 +22,8 @@ interface Case {
 
 const split = (of: AnyFleet): string => of.keys.split('s0' as SplitId);
 const CASES: readonly Case[] = [
-  { what: 'commit', key: split, send: (a) => a.coordinator.commitNow('s0', { watermark: 41n }) },
-  {
-    what: 'complete',
-    key: split,
-    send: (a) => a.coordinator.commitNow('s0', { watermark: 41n, completed: true }),
-  },
+  { what: 'commit', key: split, send: (a) => a.coordinator.commit('s0', { watermark: 41n }) },
+  { what: 'complete', key: split, send: (a) => a.coordinator.complete('s0', { watermark: 41n }) },
   { what: 'release', key: split, send: (a) => a.coordinator.giveUp('s0') },
   {
     what: 'assign',
@@ -67,7 +63,7 @@ describe('a revision that is given out twice', () => {
       expect(fleet.assignment('b')?.splits).toEqual(['s0']);
       expect(fleet.assignment('a')).toBeNull();
       expect(fleet.store.revision).toBe(before);
-      await b.coordinator.commitNow('s0', { watermark: 7n }).catch(() => undefined);
+      await b.coordinator.commit('s0', { watermark: 7n }).catch(() => undefined);
       await fleet.advance(LEASE_MS);
       expect(fleet.split('s0')).toMatchObject({ owner: 'b' });
     },

@@ -207,11 +207,11 @@ describe('a key deleted by hand', () => {
     await fleet.until('both', () => a.held.size === 2);
     const key = fleet.keys.split('s1' as SplitId);
     await fleet.store.remove(key);
-    const commit = watched(a.coordinator.commitNow('s1', { watermark: 1 }));
+    const commit = watched(a.coordinator.commit('s1', { watermark: 1 }));
     await fleet.advance(100);
     expect(codeOf(commit)).toBe('E_FENCED');
     expect(eventsOf(a, 'lost')).toMatchObject([{ splitId: 's1', reason: 'fenced' }]);
-    void a.coordinator.commitNow('s2', { watermark: 1, completed: true });
+    void a.coordinator.commit('s2', { watermark: 1, completed: true });
     await fleet.advance(6 * LEASE_MS);
     expect(a.lines.filter(({ fields }) => fields.key === key)).toHaveLength(1);
     expect(fleet.plan()?.verdict).toBeNull();
@@ -260,7 +260,7 @@ describe('a store that was replaced', () => {
     const a = fleet.seam('a');
     await fleet.until('held', () => a.held.size === 1);
     a.client.when(transaction('commit')).loseBefore({ times: 1 });
-    const commit = watched(a.coordinator.commitNow('s1', { watermark: 50 }));
+    const commit = watched(a.coordinator.commit('s1', { watermark: 50 }));
     await fleet.advance(50);
     await fleet.store.reset();
     await fleet.until('held again', () => eventsOf(a, 'gained').length === 2, 2 * LEASE_MS);
@@ -331,10 +331,10 @@ describe('a store without space', () => {
     const rules = seams.map(({ client }) => client.when('transact').refuse('E_STORE_FULL'));
     const waiting = seams.flatMap(({ coordinator, held }) => {
       const [id] = [...held.keys()];
-      return [1, 2, 3].map((watermark) => watched(coordinator.commitNow(id!, { watermark })));
+      return [1, 2, 3].map((watermark) => watched(coordinator.commit(id!, { watermark })));
     });
     // Something for the leader to write, too.
-    await fleet.store.put(fleet.keys.drained('z' as InstanceId), '{}');
+    await fleet.operator().drain('z');
     await fleet.store.remove(fleet.keys.assignment('b' as InstanceId));
     await fleet.advance(5 * LEASE_MS);
     expect(waiting.map(({ state }) => state)).toEqual(waiting.map(() => 'pending'));
@@ -350,7 +350,7 @@ describe('a store without space', () => {
       );
       expect(marks).toEqual(marks.toSorted());
       expect(marks.at(-1)).toBe('3');
-      void seam.coordinator.commitNow(id!, { watermark: 4, completed: true });
+      void seam.coordinator.commit(id!, { watermark: 4, completed: true });
     }
     await fleet.until('the verdict', () => a.verdict?.kind === 'complete');
     expect(fleet.plan()?.generation).toBe(1);

@@ -46,7 +46,7 @@ export const TENANCY_CASES: readonly StateCase[] = [
   way('tenancy.held.closing.queued', tenancyIn('held.closing.queued'), {
     then: async (fleet, a) => {
       a.client.when(writesTo(keyStarts(fleet, 'splits/'))).loseBefore(LOST);
-      a.coordinator.commitNow('s1', { watermark: 1 }).catch(() => undefined);
+      a.coordinator.commit('s1', { watermark: 1 }).catch(() => undefined);
       await fleet.advance(20);
       a.coordinator.releaseDrained(['s1']).catch(() => undefined);
     },
@@ -71,14 +71,14 @@ export const WRITING_CASES: readonly StateCase[] = [
     {
       then: (fleet, a) => {
         a.client.when(writesTo(keyStarts(fleet, 'splits/'))).delay(1_000, { times: 1 });
-        a.coordinator.commitNow('s1', { watermark: 1 }).catch(() => undefined);
+        a.coordinator.commit('s1', { watermark: 1 }).catch(() => undefined);
       },
     },
   ),
   way('writing.settling', laneIn('settling'), {
     then: async (fleet, a) => {
       a.client.when(writesTo(keyStarts(fleet, 'splits/'))).loseBefore(LOST);
-      a.coordinator.commitNow('s1', { watermark: 1 }).catch(() => undefined);
+      a.coordinator.commit('s1', { watermark: 1 }).catch(() => undefined);
       await fleet.advance(OPERATION_MS);
     },
   }),

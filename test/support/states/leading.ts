@@ -40,9 +40,7 @@ async function otherLeads(fleet: AnyFleet): Promise<void> {
 
 async function completeAll(a: SeamWorker): Promise<void> {
   const all = [...a.held.keys()];
-  await Promise.all(
-    all.map((id) => a.coordinator.commitNow(id, { watermark: 1, completed: true })),
-  );
+  await Promise.all(all.map((id) => a.coordinator.commit(id, { watermark: 1, completed: true })));
 }
 
 export const LEADER_CASES: readonly StateCase[] = [

@@ -97,25 +97,9 @@ function config(leaseDurationMs: number): Scenario['config'] {
 }
 
 function worker(id: string, maxInFlight: number, startAtMs: number): ScenarioWorker {
-  return {
-    id,
-    embedding: 'run',
-    listeners: 'quiet',
-    maxInFlight,
-    startAtMs,
-    clockRate: 1,
-    wallOffsetMs: 0,
-  };
+  return { id, maxInFlight, startAtMs, clockRate: 1, wallOffsetMs: 0 };
 }
 
 function split(fields: Pick<ScenarioSplit, 'steps' | 'stepMs'>): ScenarioSplit {
-  return {
-    id: 's0',
-    weight: 1,
-    drainMs: 0,
-    poison: 'none',
-    notReady: null,
-    misdeeds: [],
-    ...fields,
-  };
+  return { id: 's0', weight: 1, drainMs: 0, poison: 'none', misdeeds: [], ...fields };
 }

@@ -257,14 +257,7 @@ export function held(owner: string, epoch: number): Partial<SplitRecord> {
 
 /** The record of `q` after a failure in `epoch`. */
 export function failed(epoch: number, attempts: number): Partial<SplitRecord> {
-  const lastFailure = {
-    reason: 'broken',
-    by: 'a',
-    epoch: String(epoch) as Epoch,
-    counted: true,
-    never: false,
-    later: false,
-  };
+  const lastFailure = { reason: 'broken', by: 'a', epoch: String(epoch) as Epoch };
   return { ...held('a', epoch), owner: null, attempts, lastFailure };
 }
 
@@ -279,10 +272,6 @@ export function split(id: string, stamp: Stamp, fields: Partial<SplitRecord> = {
     watermark: null,
     state: null,
     lastFailure: null,
-    rest: null,
-    failing: null,
-    tenure: null,
-    suspicion: null,
     ...fields,
   };
   return { name: `splits/${id}`, value: splitCodec.encode(record, stamp), session: null };
@@ -312,7 +301,6 @@ export function presence(id: string, stamp: Stamp, fields: Partial<PresenceRecor
     maxInFlight: 8,
     parting: false,
     refuses: [],
-    plannerFailed: false,
     version: '0',
     host: '',
     ...fields,
@@ -355,10 +343,7 @@ export function assign(instance: string, splits: readonly string[], stamp: Stamp
 }
 
 export function parked(id: string, stamp: Stamp): Put {
-  const value = parkedCodec.encode(
-    { attempts: 2, reason: 'broken', owner: 'a', rule: 'attempts' as const },
-    stamp,
-  );
+  const value = parkedCodec.encode({ attempts: 2, reason: 'broken', owner: 'a' }, stamp);
   return { name: `parked/${id}`, value, session: null };
 }
 

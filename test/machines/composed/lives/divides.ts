@@ -1,12 +1,8 @@
 /** Follows src/coordinator/leading: balancing.ts, split-reader.ts, and membership/peers.ts. */
 import type { InstanceId, SplitId } from '../../../../src/base/ids.ts';
 import { assign, currentOwner } from '../../../../src/protocol/assign.ts';
-import {
-  isCondemned,
-  isOwnerGone,
-  suspicionAfterDeath,
-} from '../../../../src/protocol/faults/suspicion.ts';
-import { condemnedRecord, parkedRecordFor } from '../../../../src/protocol/tenancy-records.ts';
+import { isLost } from '../../../../src/protocol/attempts.ts';
+import { expiredToQuarantine, parkedRecordFor } from '../../../../src/protocol/tenancy-records.ts';
 import type { LeaseRecord, PresenceRecord, SplitRecord } from '../../../../src/records/records.ts';
 import { isInState } from '../charts.ts';
 import { put } from '../etcd.ts';
@@ -81,15 +77,15 @@ function ownerOf(at: At, record: SplitRecord, members: readonly string[]): Insta
 }
 
 /**
- * It has died on trial for the last time, and nobody may take it back for free (R28): the process of the last claim may, for
- * a lease from its announcement on.
+ * One more claim would be one too many, and nobody may take it back for free (R28): the process of the last claim may, for a
+ * lease from its announcement on.
  */
 function isLostHere(at: At, record: SplitRecord, waitedForMs: number): boolean {
   if (leaseOwner(at) !== null) return false;
   const { owner } = record;
   const announcedNonce = owner === null ? null : (presenceOf(at, owner)?.nonce ?? null);
-  if (!isOwnerGone(record, { announcedNonce, waitedForMs }, 1)) return false;
-  return isCondemned(suspicionAfterDeath(record, 1));
+  const { maxAttempts } = at.setting;
+  return isLost(record, { announcedNonce, waitedForMs }, { maxAttempts, leaseDurationMs: 1 });
 }
 
 /** The owner of the split is lost: a leader that reads it sets it aside (T12). */
@@ -110,7 +106,7 @@ export function setAside(at: At): void {
   if (isAlive && isInState(lives.peers[record.owner!]!.chart, 'withheld')) {
     lives.fault ??= 'a split is set aside while the worker that has it is away for a moment';
   }
-  const next = condemnedRecord(record, suspicionAfterDeath(record, 1));
+  const next = expiredToQuarantine(record);
   put(lives.etcd, keys.split(SPLIT), next);
-  put(lives.etcd, keys.parked(SPLIT), parkedRecordFor(next, 'deaths'));
+  put(lives.etcd, keys.parked(SPLIT), parkedRecordFor(next));
 }

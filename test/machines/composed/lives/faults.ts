@@ -45,7 +45,7 @@ function addWorkerFaults(add: Add, { workers, denied, deniedLeaders }: Lives, in
   }
 }
 
-function addStoreFaults(add: Add, setting: LifeSetting): void {
+function addStoreFaults(add: Add, { instances }: LifeSetting): void {
   const replace = (lives: Lives, etcd: Lives['etcd']): void => {
     lives.etcd = etcd;
     for (const worker of lives.workers) worker.isCurrent = false;
@@ -60,7 +60,7 @@ function addStoreFaults(add: Add, setting: LifeSetting): void {
   add(
     'the store is restored from a snapshot',
     ({ lives }) => {
-      replace(lives, ghosts(lives.etcd.revision + 1, setting));
+      replace(lives, ghosts(lives.etcd.revision + 1, instances));
     },
     'resets',
   );

@@ -97,11 +97,8 @@ function decide(at: At): ClaimDecision | null {
   return decideClaim(
     { record, lease },
     { instance: worker.id as InstanceId, session },
-    // A claim of the process that holds the record follows the loss of its session (R48).
-    {
-      isNoDeath: !setting.isOnLastTrial || record.nonce === nonceOf(worker.id),
-      leaseDurationMs: 1,
-    },
+    // A claim of the process that holds the record follows the loss of its session (R31).
+    { maxAttempts: setting.maxAttempts, waivesAttempt: record.nonce === nonceOf(worker.id) },
   );
 }
 
@@ -121,7 +118,7 @@ export function claimed(at: At, { session }: Call): void {
   const nonce = nonceOf(worker.id) as Nonce;
   const owner = worker.id as InstanceId;
   const before = splitIn(lives.etcd)!;
-  const record = claimedRecord(before, { owner, nonce, suspicion: decision.suspicion, agedMs: 0 });
+  const record = claimedRecord(before, { owner, nonce, attempts: decision.attempts });
   if (record.epoch !== nextEpoch(before.epoch)) lives.fault ??= 'a claim did not raise the epoch';
   put(lives.etcd, keys.split(SPLIT), record);
   const lease: LeaseRecord = { owner, nonce, epoch: record.epoch, state: 'owned' };
@@ -145,9 +142,8 @@ export function ended(at: At): void {
   }
   const ending = worker.tenancy!.actor.chart.context.ending as Ending;
   const isDone = ending === 'complete';
-  const span = { startWatermark: record.watermark, tenancyMs: 0 };
-  const next = isDone ? completedRecord(record, record, span) : releasedRecord(record);
+  const next = isDone ? completedRecord(record, record, record.watermark) : releasedRecord(record);
   put(lives.etcd, keys.split(SPLIT), next);
   delete lives.etcd.entries[keys.lease(SPLIT)];
-  tell(at, 'tenancy', { type: 'ending.landed' });
+  tell(at, 'tenancy', { type: 'ending.landed', quarantined: false });
 }

@@ -11,7 +11,6 @@ const COUNTED = {
   generation: undefined,
   session: undefined,
   requeues: undefined,
-  tenure: undefined,
 };
 
 /** A value without what counts up for ever. */

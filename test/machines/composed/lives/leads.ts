@@ -151,7 +151,7 @@ export function planned(at: At): void {
   if (planIn(etcd) === undefined) put(etcd, keys.plan, newPlan());
   if (isRecreated) tell(at, 'leader', { type: 'plan.recreated', hasAnswer: false });
   tell(at, 'leader', { type: 'planner.returned' });
-  if (splitIn(etcd) === undefined) put(etcd, keys.split(SPLIT), newSplit(at.setting.isOnLastTrial));
+  if (splitIn(etcd) === undefined) put(etcd, keys.split(SPLIT), newSplit());
   tell(at, 'leader', { type: 'splits.seeded' });
   const plan = planIn(etcd);
   if (plan !== undefined) put(etcd, keys.plan, { ...plan, sealed: true });

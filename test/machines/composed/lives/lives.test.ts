@@ -33,10 +33,10 @@ const refused: Case = {
   setting: { ...two, denialsEnd: false, bounds: { denials: 1, leaderDenials: 1, total: 1 } },
 };
 const lastTry: Case = {
-  name: 'two workers, and a split on its last trial',
+  name: 'two workers, and a split at its last attempt',
   setting: {
     ...two,
-    isOnLastTrial: true,
+    maxAttempts: 1,
     completes: true,
     bounds: { expiries: 1, kills: 1, stops: 1, total: 1 },
   },

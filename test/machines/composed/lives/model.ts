@@ -46,8 +46,7 @@ export interface LifeSetting {
   readonly bounds: Partial<Bounds>;
   /** Workers that hear every answer and all news at once; of the others every delay is explored. */
   readonly prompt: readonly string[];
-  /** The split has died on trial twice: one death more sets it aside. Otherwise deaths make nobody a suspect. */
-  readonly isOnLastTrial: boolean;
+  readonly maxAttempts: number;
   /** Denials end by themselves; otherwise they stay, and somebody else must be able to go on. */
   readonly denialsEnd: boolean;
   /** Handlers complete their splits; otherwise they work on for ever. */
@@ -164,7 +163,7 @@ export const nonceOf = (id: string): string => `${id}1`;
 export const charts = {
   presence: new PureChart(presenceMachine, { instance: 'a', failuresMax: 9 }, ['refusals']),
   session: new PureChart(sessionMachine, { of: 'worker' }),
-  leader: new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1, planTimeoutMs: 1 }),
+  leader: new PureChart(leaderMachine, { instance: 'a', replanIntervalMs: 1 }),
   departure: new PureChart(departureMachine, { instance: 'a' }),
   link: new PureChart(linkMachine, { instance: 'a', leaseDurationMs: 2 }),
   tenancy: new PureChart(tenancyMachine, { split: SPLIT, drainDeadlineMs: 1 }),

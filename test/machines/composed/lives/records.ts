@@ -1,12 +1,11 @@
 /** The records that the lives of a fleet are about. */
 import type { Epoch } from '../../../../src/base/decimals.ts';
 import type { InstanceId, Nonce } from '../../../../src/base/ids.ts';
-import { CHARGES_MAX } from '../../../../src/protocol/faults/suspicion.ts';
 import { seededRecord } from '../../../../src/protocol/tenancy-records.ts';
 import type { AssignmentRecord, PlanRecord, SplitRecord } from '../../../../src/records/records.ts';
 import { emptyEtcd, type EtcdState, put } from '../etcd.ts';
 import { keys } from '../model.ts';
-import { type LifeSetting, SPLIT } from './model.ts';
+import { SPLIT } from './model.ts';
 
 export function newPlan(): PlanRecord {
   return {
@@ -21,18 +20,9 @@ export function newPlan(): PlanRecord {
   };
 }
 
-export function newSplit(isOnLastTrial: boolean): SplitRecord {
-  const split = seededRecord({ weight: 1, seed: null });
-  return isOnLastTrial ? { ...split, suspicion: LAST_TRIAL } : split;
+export function newSplit(): SplitRecord {
+  return seededRecord({ weight: 1, seed: null });
 }
-
-const LAST_TRIAL = {
-  deaths: CHARGES_MAX,
-  relapses: 0,
-  charged: CHARGES_MAX - 1,
-  lifeMs: 0,
-  isCleared: false,
-};
 
 export function planIn({ entries }: EtcdState): PlanRecord | undefined {
   return entries[keys.plan]?.value as PlanRecord | undefined;
@@ -50,10 +40,7 @@ export function splitsNamedFor({ entries }: EtcdState, id: string): readonly str
  * What a snapshot brings back: a job at work, whose first worker was an earlier process under the same name, and in which
  * this process of the second one led. Nobody renews what hangs on its sessions.
  */
-export function ghosts(
-  revision: number,
-  { instances, isOnLastTrial }: Pick<LifeSetting, 'instances' | 'isOnLastTrial'>,
-): EtcdState {
+export function ghosts(revision: number, instances: readonly string[]): EtcdState {
   const etcd = { ...emptyEtcd(), revision };
   const [first, second = first] = instances as [string, string?];
   etcd.sessions = [`${first}-ghost`, `${second}-ghost`].filter(
@@ -62,9 +49,7 @@ export function ghosts(
   const nonce = `${first}0` as Nonce;
   const owner = first as InstanceId;
   put(etcd, keys.plan, { ...newPlan(), sealed: true, generation: 1 });
-  const epoch = '1' as Epoch;
-  const tenure = { epoch, agedMs: 0, rose: false };
-  put(etcd, keys.split(SPLIT), { ...newSplit(isOnLastTrial), owner, nonce, epoch, tenure });
+  put(etcd, keys.split(SPLIT), { ...newSplit(), owner, nonce, epoch: '1' as Epoch });
   put(etcd, keys.assignment(first), { generation: 1, splits: [SPLIT] });
   put(etcd, keys.lease(SPLIT), { owner, nonce, epoch: '1', state: 'owned' }, `${first}-ghost`);
   put(

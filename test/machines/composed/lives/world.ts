@@ -21,7 +21,7 @@ const SETTING: LifeSetting = {
   instances: ['a'],
   bounds: {},
   prompt: [],
-  isOnLastTrial: false,
+  maxAttempts: 9,
   denialsEnd: true,
   completes: false,
   without: null,

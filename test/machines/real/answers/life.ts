@@ -83,7 +83,7 @@ export class Life {
       [TIMES.paused, () => hand.wish(keys.paused)],
       [TIMES.resumed, () => hand.remove(keys.paused)],
       [TIMES.planLost, () => hand.remove(keys.plan)],
-      [TIMES.planLost + 1, () => worker.handlerBegan('x')],
+      [TIMES.planLost + 1, () => worker.handlerOutlives('x')],
       [TIMES.done, () => this.#complete()],
       [TIMES.doneAgain, () => this.#complete()],
       [TIMES.leaving, () => void worker.stop().then(() => (this.isOver = true))],
@@ -138,7 +138,7 @@ export class Life {
 
   #complete(): void {
     for (const split of this.#held.keys()) {
-      this.stage.worker.commitNow(split, { watermark: 9, completed: true }).catch(() => undefined);
+      this.stage.worker.commit(split, { watermark: 9, completed: true }).catch(() => undefined);
     }
   }
 }

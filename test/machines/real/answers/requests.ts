@@ -151,11 +151,9 @@ export const REQUESTS: Readonly<Record<ChartName, Readonly<Record<string, Reques
     },
     startPlanner: {
       answers: ['planner.returned', 'planner.threw'],
-      // What is waited for in vain is aborted, and begun anew.
-      overtakenBy: [...TERM_ENDS, 'planner.overdue'],
+      overtakenBy: TERM_ENDS,
       withinMs: 100,
     },
-    retirePlanner: { answers: ['planner.retry'], overtakenBy: TERM_ENDS, withinMs: 0 },
     seedSplits: {
       answers: ['splits.seeded'],
       overtakenBy: TERM_ENDS,

@@ -13,8 +13,6 @@ export const REGION_OF: Readonly<Record<string, Region>> = {
   'planner.returned': 'planning',
   'planner.threw': 'planning',
   'planner.retry': 'planning',
-  'planner.late': 'planning',
-  'planner.overdue': 'planning',
   'splits.seeded': 'planning',
   'plan.published': 'planning',
   'inputs.changed': 'balancing',
@@ -44,7 +42,7 @@ export interface Model {
   readonly changedIn: 'settled' | 'publishing' | null;
   /** Where the last step came from, where that matters and the chart does not tell. */
   readonly from: string;
-  /** A path ends with what follows its first candidacy or term, or with its second decision, or the try after its second failure. */
+  /** A path ends with what follows its first candidacy or term, or with its second decision. */
   readonly isOver: boolean;
 }
 
@@ -63,7 +61,6 @@ const PLANNER_STATES: Readonly<Record<string, Model['planner']>> = {
   'plan.due': 'asked',
   'planner.retry': 'asked',
   'planner.threw': 'pausing',
-  'planner.overdue': 'asked',
   'planner.returned': null,
 };
 
@@ -124,22 +121,12 @@ function nextIn(
   const hasAnswer = type === 'planner.returned' || (model.hasAnswer && type !== 'plan.published');
   const decisions = model.decisions + (type === 'balance.due' ? 1 : 0);
   const changedIn = type === 'inputs.changed' ? balanceIn(before) : model.changedIn;
-  const from = type === 'planner.threw' && isFailing(before) ? 'a failure' : model.from;
-  const hasHadEnough = type === 'planner.retry' && model.from === 'a failure';
-  const isOver = decisions > 1 || hasHadEnough;
-  return { ...model, focus, planner, hasAnswer, decisions, changedIn, from, isOver };
+  return { ...model, focus, planner, hasAnswer, decisions, changedIn, isOver: decisions > 1 };
 }
 
 function isLeaving(state: AnyMachineSnapshot): boolean {
   return (state.context as LeaderContext).isLeaving;
 }
-
-function isFailing(state: AnyMachineSnapshot): boolean {
-  return (state.context as LeaderContext).isFailing;
-}
-
-const isIn = (state: AnyMachineSnapshot, planning: string): boolean =>
-  activeIn(state).includes(`leading.governing.planning.${planning}`);
 
 export function isPossible(
   event: AnyEventObject,
@@ -177,11 +164,6 @@ function isPossibleIn(
       return planner === 'asked';
     case 'planner.retry':
       return planner === 'pausing';
-    // From the first failure on other times run.
-    case 'planner.late':
-      return !isFailing(state) && !isIn(state, 'enumerating.late');
-    case 'planner.overdue':
-      return !isFailing(state);
     default:
       return state.matches('leading');
   }
@@ -199,6 +181,6 @@ function isWorking(state: AnyMachineSnapshot, { focus, planner }: Model): boolea
     'leading.governing.judging.reading',
     'leading.governing.judging.recording',
   ].filter((name) => name.startsWith(`leading.governing.${String(focus)}`));
-  const isAsking = isIn(state, 'enumerating') && planner === 'asked';
+  const isAsking = active.includes('leading.governing.planning.enumerating') && planner === 'asked';
   return working.some((name) => active.includes(name)) || isAsking;
 }

@@ -12,9 +12,8 @@ import {
   type Region,
   REGION_OF,
 } from './leader-model.ts';
-import { LeaderWorld, PLAN_TIMEOUT_MS, REPLAN_MS } from './leader-world.ts';
+import { LeaderWorld, REPLAN_MS } from './leader-world.ts';
 import { type Part, type Path, say } from './part.ts';
-import { OTHER } from '../hand.ts';
 import { ME, SPLIT } from '../stage.ts';
 
 const PLANNER_PAUSE_MS = 500;
@@ -25,13 +24,11 @@ const BY_ITSELF = [
   'balance.due',
   'plan.due',
   'planner.retry',
-  'planner.late',
   'plan.kept',
   'plan.lost',
   'plan.published',
   'inputs.changed',
 ];
-const OF_WAITING = ['planner.late', 'planner.overdue'];
 /** Longer than whatever the worker repeats by itself. */
 const LATE_MS = 1_000;
 
@@ -56,7 +53,7 @@ const firstIn = (path: Path): string =>
 
 export const leaderPart: Part<LeaderWorld, Model> = {
   chart: chartOf('leader'),
-  input: { instance: ME, replanIntervalMs: REPLAN_MS, planTimeoutMs: PLAN_TIMEOUT_MS },
+  input: { instance: ME, replanIntervalMs: REPLAN_MS },
   model: BEGIN,
   payloads: {
     'leader.absent': [{ delayMs: 100 }],
@@ -75,7 +72,6 @@ export const leaderPart: Part<LeaderWorld, Model> = {
       focus: REGION_OF[first] ?? null,
       isPlanned: first !== 'plan.due',
       isDone: first === 'judgement.due',
-      isImpatient: path.find(({ type }) => OF_WAITING.includes(type))?.type === 'planner.overdue',
       replace,
     });
     await world.begin();
@@ -151,20 +147,9 @@ export const leaderPart: Part<LeaderWorld, Model> = {
     },
     'planner.retry': async (world) => {
       const { calls } = world.planner;
-      // Doubling with each failure.
-      const { steps } = world.probe;
-      const failures = steps.filter(({ event }) => event.type === 'planner.threw').length;
-      await world.stage.clock.advance(PLANNER_PAUSE_MS * 2 ** (failures - 1) - 1);
+      await world.stage.clock.advance(PLANNER_PAUSE_MS - 1);
       if (world.planner.calls > calls) throw new Error('the planner was given no time');
       world.isPausing = false;
-    },
-    'planner.late': (world) => world.outwait('planner.late'),
-    // Nobody else could do better.
-    'planner.overdue': async (world) => {
-      world.stage.hand.presence(OTHER, { plannerFailed: true });
-      const { signal } = world.planner;
-      await world.outwait('planner.overdue');
-      if (signal?.aborted !== true) throw new Error('the run goes on');
     },
     'splits.seeded': ({ seeds }) => {
       seeds.pass();
@@ -238,11 +223,6 @@ export const leaderPart: Part<LeaderWorld, Model> = {
     'leading.governing.planning.enumerating': inFocus('planning', (world) =>
       say(world.planner.asked !== null || world.isPausing, 'the planner was not asked'),
     ),
-    'leading.governing.planning.enumerating.prompt': () => [],
-    'leading.governing.planning.enumerating.late': (world) =>
-      say(world.stage.lines.includes('planner.late'), 'nobody is told that the planner is late'),
-    'leading.governing.planning.enumerating.overdue': (world) =>
-      say(world.stage.lines.includes('planner.overdue'), 'nobody is told that a run was aborted'),
     'leading.governing.planning.seeding': inFocus('planning', (world) =>
       say(world.seeds.waiting > 0, 'no split is being stored'),
     ),

@@ -19,16 +19,11 @@ interface Setting {
   readonly isPlanned: boolean;
   /** Its only split is completed. */
   readonly isDone: boolean;
-  /** A run is given up before it is named as late. */
-  readonly isImpatient: boolean;
   readonly replace: Replace | undefined;
 }
 
 /** As short as the lease lets it be. */
 export const REPLAN_MS = LEASE_MS;
-/** Longer than it takes to be named as late. */
-export const PLAN_TIMEOUT_MS = 40_000;
-const SHORT_PLAN_TIMEOUT_MS = 20_000;
 
 /** A planner whose answers the test gives. */
 class HandPlanner implements Planner {
@@ -74,10 +69,9 @@ export class LeaderWorld implements World {
   /** What it follows is refused: it may not stand. */
   #bar: Rule | null = null;
 
-  constructor({ focus, isPlanned, isDone, isImpatient, replace }: Setting) {
+  constructor({ focus, isPlanned, isDone, replace }: Setting) {
     this.focus = focus;
-    const planTimeoutMs = isImpatient ? SHORT_PLAN_TIMEOUT_MS : PLAN_TIMEOUT_MS;
-    const config = { maxInFlight: 0, replanIntervalMs: REPLAN_MS, planTimeoutMs };
+    const config = { maxInFlight: 0, replanIntervalMs: REPLAN_MS };
     this.stage = new Stage({ config, planner: this.planner, replace });
     const { held, keys, hand } = this.stage;
     const { root, leader, plan } = keys;
@@ -206,19 +200,6 @@ export class LeaderWorld implements World {
     if (this.shown() !== before) throw new Error(`it did not wait for ${ms} ms`);
     await this.stage.clock.advance(1);
     if (this.shown() === before) throw new Error(`it waited for more than ${ms} ms`);
-  }
-
-  /** Lets time pass until the planner has been waited for so long. */
-  async outwait(type: string): Promise<void> {
-    const count = (): number =>
-      this.probe.steps.filter(({ of, event }) => of.chart === 'leader' && event.type === type)
-        .length;
-    const { clock, lines } = this.stage;
-    const before = [count(), lines.filter((line) => line === type).length] as const;
-    if (!(await clock.until(() => count() > before[0], 200_000))) throw new Error(`never ${type}`);
-    await clock.settle();
-    const said = lines.filter((line) => line === type).length - before[1];
-    if (said !== 1) throw new Error(`${type} is said ${said} times`);
   }
 
   get leader() {

@@ -99,7 +99,7 @@ export class PresenceWorld implements World {
   haveMoreToSay(): void {
     const split = `x${this.outlived.length}`;
     this.outlived.push(split);
-    this.stage.worker.handlerBegan(split);
+    this.stage.worker.handlerOutlives(split);
   }
 
   /** The announcement lands, and its key is gone before the worker hears so. */

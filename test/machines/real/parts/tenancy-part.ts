@@ -8,7 +8,7 @@ import { touches } from '../calls.ts';
 import type { Replace } from '../chart-probe.ts';
 import type { Gate } from '../held-store.ts';
 import { type Part, type Path, say, type World } from './part.ts';
-import { DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
+import { ATTEMPTS_MAX, DRAIN_MS, ME, OPERATION_MS, SPLIT, Stage } from '../stage.ts';
 
 /** One split `s1`, another worker that leads and owned it, and the worker that is named for it. */
 class TenancyWorld implements World {
@@ -24,7 +24,7 @@ class TenancyWorld implements World {
   drainedSinceMs: number | null = null;
   deadlineMs = 0;
 
-  constructor(replace: Replace | undefined) {
+  constructor(attempts: number, replace: Replace | undefined) {
     const stage = new Stage({ replace });
     this.stage = stage;
     const { keys, hand } = stage;
@@ -36,7 +36,7 @@ class TenancyWorld implements World {
     hand.lead();
     hand.plan();
     hand.spec(SPLIT);
-    hand.split(SPLIT, { watermark: '0' });
+    hand.split(SPLIT, { attempts, watermark: '0' });
     hand.lease(SPLIT);
     hand.assign(ME, [SPLIT]);
   }
@@ -84,13 +84,13 @@ class TenancyWorld implements World {
 
   progress(): void {
     this.watermark += 1;
-    this.ask(this.stage.worker.commitNow(SPLIT, { watermark: this.watermark }));
+    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
   }
 
   /** A commit goes out and is not answered: what ends the tenancy stands in line behind it. It is no progress. */
   async standInLine(): Promise<void> {
     this.commits.shut();
-    this.ask(this.stage.worker.commitNow(SPLIT, { watermark: this.watermark }));
+    this.ask(this.stage.worker.commit(SPLIT, { watermark: this.watermark }));
     await this.stage.clock.settle();
   }
 }
@@ -197,6 +197,8 @@ function isPossibleAtTheEnd(
     );
   }
   switch (event.type) {
+    case 'ending.landed':
+      return event.quarantined === false || ending === 'fail';
     case 'ending.refused':
       // Handed back by a write that may have landed, the split is another's because it did; a complete never is (R4).
       return !snapshot.hasTag('mayHaveLanded') || ending === 'complete';
@@ -250,14 +252,6 @@ const ended = (world: TenancyWorld, status: string): string[] => {
   ];
 };
 
-/** A failure keeps its reason; one by a broken rule is told to the service, too. */
-const reasonIsKept = (world: TenancyWorld): boolean => {
-  const reason = world.stage.split()?.lastFailure?.reason ?? '';
-  return (
-    reason === 'poison' || (reason.includes('fall back') && world.told().includes('lost failed'))
-  );
-};
-
 /** Ended by somebody else: the service was told, once it had the split. */
 const lost = (world: TenancyWorld, reason: string): string[] => {
   const told = world.told();
@@ -281,11 +275,13 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
       { reason: 'stopping', atMs: 0 },
     ],
     'assignment.regained': [{ atMs: 0 }],
+    'ending.landed': [{ quarantined: false }, { quarantined: true }],
   },
   isPossible,
 
-  async begin(_path: Path, replace) {
-    const world = new TenancyWorld(replace);
+  async begin(path: Path, replace) {
+    const isLast = path.some((event) => event.quarantined === true);
+    const world = new TenancyWorld(isLast ? ATTEMPTS_MAX - 1 : 0, replace);
     world.stage.start();
     world.claims.shut();
     world.endings.shut();
@@ -319,15 +315,11 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     },
     'split.complete': async (world) => {
       await world.standInLine();
-      world.ask(world.stage.worker.commitNow(SPLIT, { watermark: 100, completed: true }));
+      world.ask(world.stage.worker.commit(SPLIT, { watermark: 100, completed: true }));
     },
     'split.fail': async (world) => {
       await world.standInLine();
       world.ask(world.stage.worker.fail(SPLIT, 'poison'));
-    },
-    'watermark.fell': async (world) => {
-      await world.standInLine();
-      world.ask(world.stage.worker.commitNow(SPLIT, { watermark: -1 }));
     },
     'split.release': async (world) => {
       await world.standInLine();
@@ -441,8 +433,12 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     completed: (world) => ended(world, 'completed'),
     failed: (world) => [
       ...ended(world, 'runnable'),
-      ...say(world.stage.split()?.failing?.failures === 1, 'no failure is noted'),
-      ...say(reasonIsKept(world), 'the reason is not kept'),
+      ...say(world.stage.split()?.attempts === 1, 'no attempt was spent'),
+      ...say(world.stage.split()?.lastFailure?.reason === 'poison', 'the reason is not kept'),
+    ],
+    quarantined: (world) => [
+      ...ended(world, 'quarantined'),
+      ...say(world.stage.entry(world.stage.keys.parked(SPLIT)) !== undefined, 'it is not parked'),
     ],
     lostFenced: (world) => [
       ...lost(world, 'fenced'),
@@ -461,7 +457,7 @@ export const tenancyPart: Part<TenancyWorld, Model> = {
     const { stage } = world;
     const before = stage.split()?.watermark ?? null;
     let outcome = '';
-    stage.worker.commitNow(SPLIT, { watermark: 1_000 }).then(
+    stage.worker.commit(SPLIT, { watermark: 1_000 }).then(
       () => (outcome = 'durable'),
       (error: unknown) => (outcome = isLeaseholdError(error) ? error.code : 'bug'),
     );

@@ -228,14 +228,15 @@ function addTo(
 ): void {
   for (const { response_range: answer } of page.responses) {
     found.count += Number(answer.count);
-    const entries = answer.kvs.map(entryOf).filter((entry) => isNews(entry, known));
+    const kvs =
+      known === undefined ? answer.kvs : answer.kvs.filter((kv) => isNews(entryOf(kv), known));
     if (isFull) {
-      found.more ||= entries.length > 0;
+      found.more ||= kvs.length > 0;
       continue;
     }
-    for (const entry of entries) {
-      found.bytes += Buffer.byteLength(entry.key) + Buffer.byteLength(entry.value);
-      found.entries.push(entry);
+    for (const kv of kvs) {
+      found.bytes += kv.key.length + kv.value.length;
+      found.entries.push(entryOf(kv));
     }
   }
 }
@@ -245,8 +246,8 @@ function isBehind(written: Revision, atRevision: Revision | undefined): boolean 
   return atRevision !== undefined && compareDecimals(written, atRevision) > 0;
 }
 
-function isNews({ key, modRevision }: Entry, known: Request['known']): boolean {
-  return known?.get(key) !== modRevision;
+function isNews({ key, modRevision }: Entry, known: ReadonlyMap<Key, Revision>): boolean {
+  return known.get(key) !== modRevision;
 }
 
 function wireOf({ atRevision, minModRevision, keysOnly }: Request) {
